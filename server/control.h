@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control socket: a Unix stream socket on which a client sends one JSON object in a line and
+ * gets one JSON object in a line.  Used by `sluice` (tools/client.h) and by nothing else.
+ *
+ * Request: {"command": NAME, ...}.  Reply: {"ok": true, ...} or {"ok": false, "error": "one line",
+ * "code": 1|2|3} where code is the exit status that the command line tool should give.
+ *
+ *   status    -> {"build": {"id","commit","commit_time","zones":[{"name","serial","names","domains"}]},
+ *                 "workers": N, "uptime": seconds, "pid": N, "listen": ["127.0.0.1@53", ...],
+ *                 "health": {"connected": bool, "age": seconds|null},
+ *                 "overrides": [{"domain","endpoint","kind":"manual"|"health","value","who","since"}],
+ *                 "geo": {"path","build_epoch","age","ipv6": bool} | null,
+ *                 "counters": {name: number}}
+ *   reload    -> loads the current build and location files again; replies when the new view is
+ *                published: {"build": {...}, "zones": N, "changed": N}
+ *   stop      -> replies, then the server drains and exits 0
+ *   explain   {"domain","client","type":"A"|"AAAA"} -> {"explain": {...}} as steering/explain.h
+ *   manual    {"domain","endpoints":[...],"value":"enable"|"disable"|"reset","who","reason"}
+ *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6}
+ *             -> what the checker would say, forced
+ *
+ * Peers are trusted by their Unix credentials (SO_PEERCRED): root, the server's own user, and members
+ * of the configured group.  A request of more than 64 KiB, or one not finished in 10 s, closes the
+ * connection.  Domain names are absolute, with or without the final dot.
+ */
+#ifndef SLUICE_SERVER_CONTROL_H
+#define SLUICE_SERVER_CONTROL_H
+
+#include <uv.h>
+
+struct control;
+struct server;
+
+/* Listens at `path` (mode 0660) on the loop; NULL with a reason in `why` (512 bytes). */
+struct control *control_open(uv_loop_t *loop, const char *path, struct server *server, char *why);
+void control_close(struct control *control);
+
+#endif
