@@ -2,8 +2,8 @@
 /*
  * A growable byte buffer for the tools and the builder (never used per query).
  *
- * The storage of the struct is the caller's; the bytes are the buffer's until buf_close().  A failed
- * allocation sets `failed`, after which every append is a no-op: check once, at the end.
+ * The storage of the struct is the caller's; the bytes are the buffer's until buf_close().  A
+ * failed allocation sets `failed`, after which every append is a no-op: check once, at the end.
  */
 #ifndef SLUICE_BASE_BUF_H
 #define SLUICE_BASE_BUF_H

@@ -18,10 +18,10 @@
 #include <string.h>
 
 enum {
-  NAME_MAX_WIRE = 255,  /* RFC 1035 section 2.3.4 */
-  NAME_MAX_LABEL = 63,  /* RFC 1035 section 2.3.4 */
+  NAME_MAX_WIRE = 255,   /* RFC 1035 section 2.3.4 */
+  NAME_MAX_LABEL = 63,   /* RFC 1035 section 2.3.4 */
   NAME_MAX_LABELS = 127, /* without the root label */
-  NAME_PAD = 8,         /* octets that may be read (not written) past the end of a stored name */
+  NAME_PAD = 8,          /* octets that may be read (not written) past the end of a stored name */
   NAME_BUF = NAME_MAX_WIRE + 1 + NAME_PAD,
   NAME_MAX_TEXT = 1024, /* presentation form, with escapes, final dot and NUL */
 };
@@ -35,7 +35,8 @@ static inline uint64_t name_load8(const uint8_t *p) {
   return v;
 }
 
-/* Lower-cases the ASCII letters of eight octets at once; length octets (at most 63) are below 'A'. */
+/* Lower-cases the ASCII letters of eight octets at once; length octets (at most 63) are below 'A'.
+ */
 static inline uint64_t name_lower8(uint64_t v) {
   const uint64_t ones = UINT64_C(0x0101010101010101);
   uint64_t low7 = v & (ones * 0x7f);

@@ -2,8 +2,8 @@
 /*
  * The random generator of a draw: xoshiro256++ (Blackman and Vigna), one state for each thread.
  *
- * Seeded from the kernel in production and from a number in tests.  It decides shares of traffic and
- * guards no secret.
+ * Seeded from the kernel in production and from a number in tests.  It decides shares of traffic
+ * and guards no secret.
  */
 #ifndef SLUICE_BASE_RNG_H
 #define SLUICE_BASE_RNG_H
