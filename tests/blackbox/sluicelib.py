@@ -6,6 +6,7 @@ the checkout) and may be used by tests that run in parallel.  There are no skips
 missing fails the test.
 """
 import fcntl
+import json
 import os
 import pathlib
 import random
@@ -377,6 +378,60 @@ def receive(sock, count):
             break
         out += part
     return out
+
+
+def control(path, command, timeout=DEADLINE, **arguments):
+    """One request to a control socket (server/control.h); returns the reply, which must be ok."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(timeout)
+        sock.connect(str(path))
+        sock.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
+        out = b""
+        while not out.endswith(b"\n"):
+            part = sock.recv(65536)
+            if not part:
+                break
+            out += part
+    reply = json.loads(out)
+    assert reply["ok"], reply
+    return reply
+
+
+def flood(address, port, wire, count, window=64, timeout=DEADLINE):
+    """Asks the same question `count` times over UDP, many at a time, and returns the replies
+    without their two octets of ID as a dict of bytes -> how often.
+
+    A question without a reply is asked again.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    seen = {}
+    waiting = set()
+    body = wire[2:]
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        sock.connect((address, port))
+        sock.settimeout(1.0)
+        sent = got = 0
+        end = time.monotonic() + timeout
+        while got < count:
+            while sent < count and len(waiting) < window:
+                sock.send(struct.pack("!H", sent) + body)
+                waiting.add(sent)
+                sent += 1
+            try:
+                reply = sock.recv(4096)
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise
+                for number in waiting:
+                    sock.send(struct.pack("!H", number) + body)
+                continue
+            number = reply[0] << 8 | reply[1]
+            if number in waiting:
+                waiting.remove(number)
+                got += 1
+                rest = reply[2:]
+                seen[rest] = seen.get(rest, 0) + 1
+    return seen
 
 
 # ---- replies -------------------------------------------------------------------------------------
