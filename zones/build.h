@@ -3,8 +3,8 @@
  * `sluice build`: writes a new directory beside the live one and switches in one rename.
  *
  *   DATA/current -> builds/<id>       the symbolic link that is switched
- *   DATA/builds/<id>/manifest.json    commit, its time, zones (apex, serial, input hash, files), in order
- *   DATA/builds/<id>/zones/<apex>image     hard links to unchanged zones of the previous build
+ *   DATA/builds/<id>/manifest.json    commit, its time, zones (apex, serial, input hash, files), in
+ * order DATA/builds/<id>/zones/<apex>image     hard links to unchanged zones of the previous build
  *   DATA/builds/<id>/zones/<apex>zone      standard master file
  *   DATA/builds/<id>/checks.json      the list for the health checker, and each domain's alerts
  *   DATA/builds/<id>/domains.json     what tools need of each domain: owner, profiles, providers
@@ -19,8 +19,8 @@
 
 struct build_options {
   const char *data_dir;
-  const char *commit;      /* hex, or NULL outside git */
-  int64_t commit_time;     /* Unix seconds, 0 outside git */
+  const char *commit;  /* hex, or NULL outside git */
+  int64_t commit_time; /* Unix seconds, 0 outside git */
 };
 
 struct build_result {
@@ -29,7 +29,12 @@ struct build_result {
   bool unchanged; /* nothing changed at all: the current build stays */
 };
 
-/* Builds and switches; false with a one-line reason in `why` (512 bytes), and then nothing changed. */
+/* Compiles every zone without writing anything, and reports those that cannot be (an RRset that
+ * fits no message), at the zone's own file. */
+void build_check(const struct model *model, struct diag_list *problems);
+
+/* Builds and switches; false with a one-line reason in `why` (512 bytes), and then nothing changed.
+ */
 bool build_run(const struct model *model, const struct build_options *options,
                struct build_result *result, char *why);
 
