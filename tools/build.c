@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zones/build.h"
+
+#include <stdio.h>
+
+#include "tools/cli.h"
+#include "tools/commands.h"
+#include "tools/config.h"
+
+static int run(const struct config_input *input, const char *out) {
+  struct model *model = config_read(input);
+  if (!model)
+    return CLI_FAILED;
+  char why[512] = "";
+  struct build_options options = {.data_dir = out};
+  struct build_result result;
+  bool ok = build_run(model, &options, &result, why);
+  model_free(model);
+  if (!ok) {
+    cli_error("%s", why);
+    return CLI_FAILED;
+  }
+  if (result.unchanged)
+    printf("nothing changed: %zu zones\n", result.zones);
+  else
+    printf("built %zu zones, %zu of them changed\n", result.zones, result.rebuilt);
+  return cli_flush() ? CLI_DONE : CLI_FAILED;
+}
+
+int command_build(int argc, char **argv) {
+  struct config_input input = {.dir = "."};
+  const char *out = NULL;
+  const struct cli_option options[] = {
+      {"out", "DATA", "folder of the builds; DATA/current is\nswitched to the new one", &out, NULL},
+      {"zone-file", "FILE", "build one plain zone from a master file", &input.zone_file, NULL},
+      {"origin", "NAME", "name of that zone", &input.origin, NULL},
+      {"zone-list", "FILE",
+       "build the plain zones of a list: lines of\n`origin file`; files are "
+       "relative to the list",
+       &input.zone_list, NULL},
+      {"system", "FILE", "the machine's settings: exec checks are\nlooked up there", &input.system,
+       NULL},
+  };
+  const struct cli_spec spec = {
+      .usage = "sluice build [DIR] --out DATA [--system FILE]\n"
+               "sluice build --zone-file FILE --origin NAME --out DATA\n"
+               "sluice build --zone-list FILE --out DATA",
+      .about = "Checks a configuration directory (by default the working directory) or plain\n"
+               "zones, and makes the folder that the server maps.  Zones whose input did not\n"
+               "change are taken over; the switch to the new build is atomic, and after an error\n"
+               "nothing has changed.  The server is told by `sluice reload`.",
+      .examples = "sluice build --out /var/lib/sluice\n"
+                  "sluice build examples/config --out /tmp/data && sluice reload\n"
+                  "sluice build --zone-file example.com.zone --origin example.com --out /tmp/data",
+      .options = options,
+      .option_count = CLI_COUNT(options),
+      .max_args = 1,
+  };
+  size_t args;
+  enum cli_next next = cli_parse(&spec, argc, argv, &args);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  if (!out)
+    return cli_usage("--out is missing; name the folder of the builds with --out DATA");
+  if (!input.zone_file != !input.origin)
+    return cli_usage("--zone-file and --origin go together; give both");
+  if ((args > 0) + !!input.zone_file + !!input.zone_list > 1)
+    return cli_usage("a directory, --zone-file and --zone-list exclude each other; give one");
+  if (input.system && (input.zone_file || input.zone_list))
+    return cli_usage("--system goes with a directory only; leave it out");
+  if (args)
+    input.dir = argv[1];
+  return run(&input, out);
+}

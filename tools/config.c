@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/config.h"
+
+#include <stdio.h>
+
+#include "base/fs.h"
+#include "tools/cli.h"
+#include "zones/build.h"
+
+static struct model *read_directory(const struct config_input *input, struct diag_list *problems) {
+  struct config_source *source = NULL;
+  char why[FS_WHY] = "";
+  if (!config_source_open_dir(input->dir, &source, why)) {
+    cli_error("%s", why);
+    return NULL;
+  }
+  struct model *model = config_load(source, problems);
+  if (!model)
+    cli_error("out of memory");
+  else if (input->system)
+    config_check_programs(model, input->system, problems);
+  source->close(source);
+  return model;
+}
+
+static struct model *read_zones(const struct config_input *input, struct diag_list *problems) {
+  struct model *model = model_new();
+  if (!model) {
+    cli_error("out of memory");
+    return NULL;
+  }
+  if (input->zone_file)
+    model_add_zone_file(model, input->zone_file, input->origin, problems);
+  else
+    config_add_zone_list(model, input->zone_list, problems);
+  return model;
+}
+
+struct model *config_read(const struct config_input *input) {
+  struct diag_list problems;
+  diag_init(&problems);
+  bool plain = input->zone_file || input->zone_list;
+  struct model *model = plain ? read_zones(input, &problems) : read_directory(input, &problems);
+  if (model && input->compile && problems.errors == 0)
+    build_check(model, &problems);
+  diag_sort(&problems);
+  diag_print(&problems, stderr);
+  if (model && problems.failed)
+    cli_error("out of memory");
+  if (problems.errors || problems.failed) {
+    model_free(model);
+    model = NULL;
+  }
+  diag_close(&problems);
+  return model;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading a configuration for a command: all problems are printed, one a line, as they are in
+ * zones/model.h.
+ */
+#ifndef SLUICE_TOOLS_CONFIG_H
+#define SLUICE_TOOLS_CONFIG_H
+
+#include <stdbool.h>
+
+#include "zones/model.h"
+
+/* What kind of input a command was given; `dir` unless one of the others is set. */
+struct config_input {
+  const char *dir;       /* a configuration directory */
+  const char *system;    /* the machine's settings, to look exec checks up; or NULL */
+  const char *zone_file; /* a master file, with `origin` */
+  const char *origin;
+  const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
+  bool compile;          /* report zones that cannot be compiled, too */
+};
+
+/* Returns the model, or NULL after its errors were printed.  model_free() frees it. */
+struct model *config_read(const struct config_input *input);
+
+/*
+ * Appends the errors of exec checks that the machine's settings do not define.  The settings name
+ * them as keys of `checks:`.
+ */
+void config_check_programs(const struct model *model, const char *system,
+                           struct diag_list *problems);
+
+/* Adds the zones of a list; problems of the list itself are reported at its lines.  Files are
+ * relative to the folder of the list (of standard input: to the working directory). */
+void config_add_zone_list(struct model *model, const char *path, struct diag_list *problems);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "tools/cli.h"
+#include "tools/client.h"
+#include "tools/commands.h"
+
+static void print_reload(const json_t *reply) {
+  const json_t *build = json_object_get(reply, "build");
+  const char *id = json_string_value(json_object_get(build, "id"));
+  fputs("serving build ", stdout);
+  cli_print_text(stdout, id ? id : "?");
+  printf(": %lld zones, %lld of them changed\n",
+         (long long)json_integer_value(json_object_get(reply, "zones")),
+         (long long)json_integer_value(json_object_get(reply, "changed")));
+}
+
+int command_reload(int argc, char **argv) {
+  const char *socket = NULL;
+  bool json = false;
+  const struct cli_option options[] = {
+      {"socket", "PATH", CLIENT_SOCKET_HELP, &socket, NULL},
+      {"json", NULL, "print JSON", NULL, &json},
+  };
+  const struct cli_spec spec = {
+      .usage = "sluice reload [--socket PATH] [--json]",
+      .about = "Makes the server load the current build and the location files again, and waits\n"
+               "until it serves them.  After an error it goes on with what it had.",
+      .examples = "sluice reload\n"
+                  "sluice build /etc/sluice/config --out /var/lib/sluice && sluice reload",
+      .options = options,
+      .option_count = CLI_COUNT(options),
+  };
+  size_t count;
+  enum cli_next next = cli_parse(&spec, argc, argv, &count);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  json_t *reply;
+  int status = client_call(socket, json_pack("{s:s}", "command", "reload"), &reply);
+  if (status != CLI_DONE)
+    return status;
+  if (!json)
+    print_reload(reply);
+  bool ok = json ? cli_print_json(reply) : cli_flush();
+  json_decref(reply);
+  return ok ? CLI_DONE : CLI_FAILED;
+}
