@@ -52,6 +52,13 @@ def start(tmp_path):
     assert not problems, "\n".join(problems)
 
 
+@pytest.fixture
+def places():
+    """Client networks of the city database: where they are -> ECS network."""
+    return {"ca-qc": "198.51.100.7/32", "ca": "198.51.100.200/32", "us-ny": "192.0.2.9/32",
+            "fr": "203.0.113.100/32", "no": "203.0.113.5/32"}
+
+
 # A test that is skipped shows nothing: it counts as a failure of the run.
 _skipped = []
 
