@@ -11,8 +11,8 @@
  * Reads one atom.  `global`, `continent:eu`, `country:ca`, `subdivision:ca-qc`, `asn:64500`,
  * `net:192.0.2.0/24`, or short: a CIDR prefix, two letters (continents first, else a country of
  * ISO 3166-1 or XK), `cc-xxx` (a subdivision).  Case is ignored.  False with a message in *why (a
- * static text such as "host bits are set", "unknown country") if the text is of such a form but wrong;
- * false with *why NULL if it has none of these forms (it may then be a defined region name).
+ * static text such as "host bits are set", "unknown country") if the text is of such a form but
+ * wrong; false with *why NULL if it has none of these forms (it may then be a defined region name).
  */
 bool steer_atom_parse(const char *text, struct steer_atom *atom, const char **why);
 

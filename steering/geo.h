@@ -48,6 +48,10 @@ struct geo_location {
 bool geo_db_load(const char *geo_path, const char *asn_path, struct geo_db **db, char *why);
 void geo_db_free(struct geo_db *db);
 
+/* The same from the contents of files (either may be NULL); they are copied.  For tests and fuzzing. */
+bool geo_db_load_memory(const void *geo, size_t geo_len, const void *asn, size_t asn_len,
+                        struct geo_db **db, char *why);
+
 /* When the location file was built (Unix time), 0 if there is none. */
 uint64_t geo_db_build_epoch(const struct geo_db *db);
 
