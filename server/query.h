@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The query path: bytes in, bytes out.  No sockets, no threads, no clock, no allocation, no system call.
+ * The query path: bytes in, bytes out.  No sockets, no threads, no clock, no allocation, no system
+ * call.
  *
  * It works in three steps, so that a worker can run each over a whole batch and hide the memory
  * latency of the lookups behind one another:
@@ -17,6 +18,8 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "server/edns.h"
+#include "server/qname.h"
 #include "server/view.h"
 
 enum {
@@ -29,9 +32,9 @@ enum query_transport { TRANSPORT_UDP, TRANSPORT_TCP, TRANSPORT_TLS };
 /* Counters of one worker; only its thread writes them, with plain stores; others read them racily
  * through relaxed atomics. */
 enum query_counter {
-  COUNT_QUERIES,       /* packets taken as a query */
-  COUNT_RESPONSES,     /* responses made */
-  COUNT_DROPPED_SHORT, /* under 12 octets */
+  COUNT_QUERIES,          /* packets taken as a query */
+  COUNT_RESPONSES,        /* responses made */
+  COUNT_DROPPED_SHORT,    /* under 12 octets */
   COUNT_DROPPED_RESPONSE, /* QR set */
   COUNT_FORMERR,
   COUNT_NOTIMP,
@@ -40,7 +43,7 @@ enum query_counter {
   COUNT_NXDOMAIN,
   COUNT_NODATA,
   COUNT_REFERRAL,
-  COUNT_STEERED,       /* answers that passed the four layers */
+  COUNT_STEERED, /* answers that passed the four layers */
   COUNT_TRUNCATED,
   COUNT_ECS,
   COUNT_EDNS,
@@ -49,11 +52,11 @@ enum query_counter {
 
 /* What is the same for all queries of a server; immutable while workers use it. */
 struct query_config {
-  uint16_t udp_max;       /* QUERY_UDP_MAX unless set; 512..4096 */
-  const char *nsid;       /* or NULL */
+  uint16_t udp_max; /* QUERY_UDP_MAX unless set; 512..4096 */
+  const char *nsid; /* or NULL */
   size_t nsid_len;
-  const char *version;    /* answer to version.bind CH TXT, or NULL: REFUSED */
-  const char *server_id;  /* answer to id.server CH TXT, or NULL: REFUSED */
+  const char *version;   /* answer to version.bind CH TXT, or NULL: REFUSED */
+  const char *server_id; /* answer to id.server CH TXT, or NULL: REFUSED */
 };
 
 /* One per worker thread. */
@@ -66,38 +69,29 @@ struct query_worker {
 /* State of one query between the steps; caller-owned, no close needed. */
 struct query {
   /* set by the caller */
-  uint8_t *packet;        /* request; the response is written over it */
-  size_t length;          /* of the request */
-  size_t capacity;        /* of the buffer: at least 4096 for UDP, QUERY_BUF for TCP */
+  uint8_t *packet; /* request; the response is written over it */
+  size_t length;   /* of the request */
+  size_t capacity; /* of the buffer: at least 4096 for UDP, QUERY_BUF for TCP */
   struct geo_address source;
   enum query_transport transport;
 
-  /* private to server/query*.c */
-  uint8_t early_rcode;    /* answer with this and no lookup; QUERY_DROP, QUERY_GO_ON */
-  uint8_t labels;
-  uint8_t zone_labels;    /* labels of the zone's apex */
-  uint16_t qname_len;
+  /* private to the query path */
+  enum query_verdict {
+    VERDICT_LOOK_UP, /* go on with the next step */
+    VERDICT_DROP,    /* silence */
+    VERDICT_HEADER,  /* answer with `rcode` and the header alone */
+    VERDICT_ERROR,   /* answer with `rcode`, the question and OPT */
+    VERDICT_CHAOS,   /* class CH */
+  } verdict;
+  uint16_t rcode;
+  uint16_t flags; /* of the request's header */
   uint16_t qtype;
   uint16_t qclass;
-  uint16_t payload;       /* requestor's UDP size, at least 512 */
-  uint16_t flags;         /* of the request's header */
-  uint8_t edns;           /* 0: no OPT */
-  uint8_t edns_version;
-  bool edns_do;
-  uint8_t nsid_asked;
-  uint8_t ecs_present;
-  uint8_t ecs_family;     /* 0, 1, 2 as on the wire */
-  uint8_t ecs_source;
-  uint8_t ecs_scope;      /* to be returned */
-  uint8_t ecs_octets[16];
-  uint16_t extended_error; /* RFC 8914 info code + 1, 0 = none */
-  const struct view_zone *zone; /* closest enclosing zone, or NULL */
-  const struct image_slot *slot;
-  const struct image_node *node; /* exact match, or NULL */
-  uint64_t hash;
-  uint16_t label_at[NAME_MAX_LABELS + 1]; /* offset of each label in qname, leftmost first; then the root */
-  uint64_t suffix_hash[NAME_MAX_LABELS + 1]; /* hash of the name from that label on */
-  uint8_t qname[NAME_BUF + 8]; /* lower case */
+  uint16_t question_end;         /* offset */
+  const struct view_zone *zone;  /* closest enclosing zone, or NULL */
+  const struct image_node *hint; /* the node that very probably is the name's, or NULL */
+  struct edns edns;
+  struct qname name;
 };
 
 void query_parse(struct query *q, const struct view *view, struct query_worker *worker);

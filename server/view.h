@@ -3,8 +3,8 @@
  * What the workers read: an immutable view of everything that is served.
  *
  * The main thread makes a view from a build (server/load.h) and publishes it by RCU; a worker takes
- * it once for each batch of packets.  What changes more often, the draw tables of a domain, hangs on
- * one atomic pointer for each domain: replaced whole, freed after a grace period.
+ * it once for each batch of packets.  What changes more often, the draw tables of a domain, hangs
+ * on one atomic pointer for each domain: replaced whole, freed after a grace period.
  */
 #ifndef SLUICE_SERVER_VIEW_H
 #define SLUICE_SERVER_VIEW_H
@@ -23,7 +23,7 @@ struct view_draws {
 
 struct view_domain {
   const struct steer_domain *steer;
-  const struct geo_table *geo;              /* shared between domains with the same regions; never NULL */
+  const struct geo_table *geo; /* shared between domains with the same regions; never NULL */
   _Atomic(const struct view_draws *) draws; /* never NULL */
   uint32_t index;                           /* in its image */
 };
@@ -44,8 +44,8 @@ struct view {
   uint8_t min_apex_labels;
 };
 
-/* Fills the zone table of a view whose `zones` and `zone_count` are set; false without memory or when
- * two zones have the same apex.  view_unindex() frees the table. */
+/* Fills the zone table of a view whose `zones` and `zone_count` are set; false without memory or
+ * when two zones have the same apex.  view_unindex() frees the table. */
 bool view_index(struct view *view);
 void view_unindex(struct view *view);
 

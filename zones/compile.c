@@ -138,7 +138,7 @@ static bool finish(struct compiler *c, const struct tree_node *n, size_t start,
 static bool plain_entry(struct compiler *c, const struct tree_node *n, struct node_entries *e,
                         size_t start, struct rrset set) {
   enum body_use use = use_of(n);
-  if (set.rrs->type == LDNS_RR_TYPE_DNAME)
+  if (n->dname && set.rrs->type == LDNS_RR_TYPE_DNAME)
     use = BODY_SUFFIX; /* it is also the answer for names below */
   body_begin(c->body, n->name, use);
   add_set(c, BODY_ANSWER, n->name, set);
@@ -147,7 +147,7 @@ static bool plain_entry(struct compiler *c, const struct tree_node *n, struct no
 
 static bool cut_entries(struct compiler *c, const struct tree_node *n, struct node_entries *e,
                         size_t start) {
-  body_begin(c->body, n->name, BODY_SUFFIX);
+  body_begin(c->body, n->name, use_of(n) == BODY_WILDCARD ? BODY_WILDCARD : BODY_SUFFIX);
   add_referral(c, n);
   if (!finish(c, n, start, new_entry(c, n, e, LDNS_RR_TYPE_NS), NULL))
     return false;

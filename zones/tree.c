@@ -87,7 +87,8 @@ static void note_types(struct tree *t, uint32_t index) {
   for (uint32_t i = 0; i < n->rr_count; i++) {
     uint16_t type = t->zone->rrs[n->first_rr + i].type;
     n->cut |= type == LDNS_RR_TYPE_NS && index != 0;
-    n->dname |= type == LDNS_RR_TYPE_DNAME;
+    /* A wildcard DNAME rewrites nothing (RFC 6672 section 3.3, RFC 4592 section 4.4). */
+    n->dname |= type == LDNS_RR_TYPE_DNAME && !(n->name[0] == 1 && n->name[1] == '*');
     n->cname |= type == LDNS_RR_TYPE_CNAME;
   }
 }

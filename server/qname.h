@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A name on its way through the lookup: lower case, with the offset and the hash of each suffix.
+ * Private to the query path.
+ */
+#ifndef SLUICE_SERVER_QNAME_H
+#define SLUICE_SERVER_QNAME_H
+
+#include "base/name.h"
+#include "server/view.h"
+
+struct qname {
+  uint16_t len;                       /* octets, the root label included */
+  uint8_t labels;                     /* the root not counted */
+  uint8_t at[NAME_MAX_LABELS + 1];    /* offset of each label, leftmost first; then the root's */
+  uint64_t hash[NAME_MAX_LABELS + 1]; /* of the suffix from that label on */
+  _Alignas(8) uint8_t name[NAME_BUF + 8];
+};
+
+/* Takes a valid wire name of `len` octets. */
+void qname_set(struct qname *q, const uint8_t *wire, size_t len);
+
+/* The zone that encloses the name most closely, or NULL; with `above`, not one whose apex is the
+ * name itself (for DS, RFC 4035 section 3.1.4.1). */
+const struct view_zone *qname_zone(const struct qname *q, const struct view *view, bool above);
+
+/* The node of the suffix that starts at label `i`. */
+static inline const struct image_node *qname_find(const struct qname *q, const struct image *image,
+                                                  unsigned i) {
+  return image_find(image, q->name + q->at[i], (size_t)q->len - q->at[i], q->hash[i]);
+}
+
+/*
+ * The closest encloser of a name that does not exist itself (RFC 4592 section 3.3.1): the node of
+ * the longest suffix that has one; the apex at the latest.
+ */
+const struct image_node *qname_encloser(const struct qname *q, const struct image *image);
+
+#endif

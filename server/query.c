@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/query.h"
+
+#include <string.h>
+
+#include "server/answer.h"
+#include "server/wire.h"
+
+enum {
+  QUESTION_TAIL = 4,
+  RR_FIXED = 10,             /* type, class, TTL, rdata length */
+  MAX_RECORDS_IN_QUERY = 16, /* OPT, TSIG, an IXFR's SOA; nobody sends more */
+};
+
+void query_count(struct query_worker *worker, enum query_counter counter) {
+  /* Only this thread writes: a load and a store, no locked instruction. */
+  uint64_t n = atomic_load_explicit(&worker->counters[counter], memory_order_relaxed);
+  atomic_store_explicit(&worker->counters[counter], n + 1, memory_order_relaxed);
+}
+
+static void set_verdict(struct query *q, enum query_verdict verdict, uint16_t rcode) {
+  q->verdict = verdict;
+  q->rcode = rcode;
+}
+
+/* ---- records behind the question ---------------------------------------------------------------
+ */
+
+/* Offset behind the name at `at`, which may end in a pointer; 0 if it runs out of the packet. */
+static size_t skip_name(const uint8_t *packet, size_t length, size_t at) {
+  while (at < length) {
+    uint8_t n = packet[at];
+    if (n == 0)
+      return at + 1;
+    if (n >= 0xc0)
+      return at + 2 <= length ? at + 2 : 0;
+    if (n > NAME_MAX_LABEL)
+      return 0;
+    at += n + 1u;
+  }
+  return 0;
+}
+
+/* Reads one record at *at and moves behind it.  False if it is malformed or not allowed in a query.
+ */
+static bool read_record(struct query *q, size_t *at, bool additional) {
+  const uint8_t *p = q->packet;
+  size_t end = skip_name(p, q->length, *at);
+  if (end == 0 || q->length - end < RR_FIXED)
+    return false;
+  uint16_t type = wire_u16(p + end);
+  size_t rdlen = wire_u16(p + end + 8);
+  const uint8_t *rdata = p + end + RR_FIXED;
+  if (rdlen > q->length - end - RR_FIXED)
+    return false;
+  bool root_owner = p[*at] == 0;
+  *at = end + RR_FIXED + rdlen;
+  if (type != TYPE_OPT)
+    return true;
+  /* RFC 6891 section 6.1.1: at most one, in the additional section; 6.1.2: owned by the root. */
+  if (!additional || !root_owner || q->edns.present)
+    return false;
+  return edns_read(&q->edns, wire_u16(p + end + 2), wire_u32(p + end + 4), rdata, rdlen);
+}
+
+static bool read_records(struct query *q, size_t at) {
+  unsigned before = wire_u16(q->packet + WIRE_ANCOUNT) + wire_u16(q->packet + WIRE_NSCOUNT);
+  unsigned total = before + wire_u16(q->packet + WIRE_ARCOUNT);
+  /* Only IXFR carries a record ahead of the additional section (RFC 1995 section 3). */
+  if (total > MAX_RECORDS_IN_QUERY || (before > 0 && q->qtype != TYPE_IXFR))
+    return false;
+  for (unsigned i = 0; i < total; i++)
+    if (!read_record(q, &at, i >= before))
+      return false;
+  return at == q->length;
+}
+
+/* ---- step one ----------------------------------------------------------------------------------
+ */
+
+/* False when the packet deserves silence. */
+static bool read_header(struct query *q, struct query_worker *worker) {
+  if (q->length < WIRE_QUESTION) {
+    query_count(worker, COUNT_DROPPED_SHORT);
+    return false;
+  }
+  q->flags = wire_u16(q->packet + WIRE_FLAGS);
+  if (q->flags & WIRE_QR) { /* answering a response could loop */
+    query_count(worker, COUNT_DROPPED_RESPONSE);
+    return false;
+  }
+  return true;
+}
+
+static void check_opcode(struct query *q) {
+  unsigned opcode = (q->flags & WIRE_OPCODE) >> WIRE_OPCODE_SHIFT;
+  if (opcode == OPCODE_NOTIFY || opcode == OPCODE_UPDATE)
+    set_verdict(q, VERDICT_HEADER, RCODE_REFUSED);
+  else if (opcode != OPCODE_QUERY)
+    set_verdict(q, VERDICT_HEADER, RCODE_NOTIMP); /* RFC 1035 section 4.1.1 */
+}
+
+/* Finds the end of the question; false if it is not one whole question (RFC 9619: QDCOUNT is 1). */
+static bool read_question(struct query *q) {
+  const uint8_t *p = q->packet;
+  if (wire_u16(p + WIRE_QDCOUNT) != 1)
+    return false;
+  size_t len = name_wire_len(p + WIRE_QUESTION, q->length - WIRE_QUESTION);
+  if (len == 0 || q->length - WIRE_QUESTION - len < QUESTION_TAIL)
+    return false;
+  q->question_end = (uint16_t)(WIRE_QUESTION + len + QUESTION_TAIL);
+  q->qtype = wire_u16(p + WIRE_QUESTION + len);
+  q->qclass = wire_u16(p + WIRE_QUESTION + len + 2);
+  q->name.len = (uint16_t)len;
+  return true;
+}
+
+static void check_question(struct query *q) {
+  if (q->qclass == CLASS_CH)
+    set_verdict(q, VERDICT_CHAOS, RCODE_REFUSED);
+  else if (q->qclass != CLASS_IN)
+    set_verdict(q, VERDICT_ERROR, RCODE_REFUSED);
+  else if (q->qtype == TYPE_AXFR || q->qtype == TYPE_IXFR)
+    set_verdict(q, VERDICT_ERROR, RCODE_REFUSED);
+}
+
+void query_parse(struct query *q, const struct view *view, struct query_worker *worker) {
+  q->verdict = VERDICT_LOOK_UP;
+  q->rcode = RCODE_NOERROR;
+  q->question_end = 0;
+  q->zone = NULL;
+  q->hint = NULL;
+  memset(&q->edns, 0, sizeof q->edns);
+  if (!read_header(q, worker)) {
+    q->verdict = VERDICT_DROP;
+    return;
+  }
+  query_count(worker, COUNT_QUERIES);
+  check_opcode(q);
+  if (q->verdict != VERDICT_LOOK_UP)
+    return;
+  if (!read_question(q)) {
+    set_verdict(q, VERDICT_HEADER, RCODE_FORMERR);
+    return;
+  }
+  if (!read_records(q, q->question_end)) {
+    set_verdict(q, VERDICT_ERROR, RCODE_FORMERR);
+    return;
+  }
+  if (q->edns.present && q->edns.version != 0) {
+    set_verdict(q, VERDICT_ERROR, RCODE_BADVERS); /* RFC 6891 section 6.1.3 */
+    return;
+  }
+  check_question(q);
+  if (q->verdict != VERDICT_LOOK_UP && q->verdict != VERDICT_CHAOS)
+    return;
+  qname_set(&q->name, q->packet + WIRE_QUESTION, q->name.len);
+  if (q->verdict == VERDICT_CHAOS)
+    return;
+  q->zone = qname_zone(&q->name, view, false);
+  if (!q->zone)
+    return;
+  const struct image *image = q->zone->image;
+  __builtin_prefetch(&image->slots[image_slot_index(image->header, q->name.hash[0])]);
+}
+
+/* ---- step two ----------------------------------------------------------------------------------
+ */
+
+void query_locate(struct query *q) {
+  if (q->verdict != VERDICT_LOOK_UP || !q->zone)
+    return;
+  const struct image *image = q->zone->image;
+  uint32_t count = image->header->slot_count;
+  uint32_t tag = (uint32_t)(q->name.hash[0] >> 32);
+  uint32_t i = image_slot_index(image->header, q->name.hash[0]);
+  for (; image->slots[i].node != 0; i = i + 1 == count ? 0 : i + 1) {
+    if (image->slots[i].tag != tag)
+      continue;
+    q->hint = image_node_at(image, image->slots[i].node);
+    __builtin_prefetch(q->hint);
+    __builtin_prefetch((const uint8_t *)q->hint + 64);
+    return;
+  }
+}
+
+/* ---- step three --------------------------------------------------------------------------------
+ */
+
+/* A response of the header alone: the question could not be read, or the opcode has none to repeat.
+ */
+static size_t header_only(struct query *q) {
+  wire_put16(q->packet + WIRE_FLAGS, (uint16_t)(WIRE_QR | (q->flags & WIRE_OPCODE) | q->rcode));
+  memset(q->packet + WIRE_QDCOUNT, 0, WIRE_QUESTION - WIRE_QDCOUNT);
+  return WIRE_QUESTION;
+}
+
+static void count_rcode(struct query_worker *worker, unsigned rcode) {
+  switch (rcode) {
+  case RCODE_FORMERR:
+    query_count(worker, COUNT_FORMERR);
+    break;
+  case RCODE_NXDOMAIN:
+    query_count(worker, COUNT_NXDOMAIN);
+    break;
+  case RCODE_NOTIMP:
+    query_count(worker, COUNT_NOTIMP);
+    break;
+  case RCODE_REFUSED:
+    query_count(worker, COUNT_REFUSED);
+    break;
+  case RCODE_BADVERS:
+    query_count(worker, COUNT_BADVERS);
+    break;
+  default:
+    break;
+  }
+}
+
+size_t query_answer(struct query *q, const struct view *view, struct query_worker *worker) {
+  if (q->verdict == VERDICT_DROP)
+    return 0;
+  size_t length;
+  if (q->verdict == VERDICT_HEADER)
+    length = header_only(q);
+  else
+    length = answer_make(q, view, worker);
+  query_count(worker, COUNT_RESPONSES);
+  if (q->edns.present)
+    query_count(worker, COUNT_EDNS);
+  count_rcode(worker, q->rcode);
+  return length;
+}
+
+size_t query_respond(struct query *q, const struct view *view, struct query_worker *worker) {
+  query_parse(q, view, worker);
+  query_locate(q);
+  return query_answer(q, view, worker);
+}
