@@ -52,6 +52,12 @@ def start(tmp_path):
     assert not problems, "\n".join(problems)
 
 
+@pytest.fixture(scope="session")
+def city_mmdb():
+    """The test database in the GeoIP2 City schema (tests/geo)."""
+    return str(sluicelib.REPO / "tests/geo/test-city.mmdb")
+
+
 @pytest.fixture
 def places():
     """Client networks of the city database: where they are -> ECS network."""
