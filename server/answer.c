@@ -135,7 +135,7 @@ static void put_records(struct answer *a, struct image_records r, uint16_t owner
  * answer may share an address. */
 static void put_new_records(struct answer *a, struct image_records r, size_t first,
                             uint16_t owner_at) {
-  size_t size = r.count ? r.length / r.count : 0;
+  size_t size = r.count ? (size_t)r.length / r.count : 0;
   for (unsigned i = 0; i < r.count; i++) {
     struct image_records one = {r.data + i * size, (uint16_t)size, 1};
     bool there = false;

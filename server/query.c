@@ -93,7 +93,7 @@ static bool read_header(struct query *q, struct query_worker *worker) {
 }
 
 static void check_opcode(struct query *q) {
-  unsigned opcode = (q->flags & WIRE_OPCODE) >> WIRE_OPCODE_SHIFT;
+  unsigned opcode = (unsigned)(q->flags & WIRE_OPCODE) >> WIRE_OPCODE_SHIFT;
   if (opcode == OPCODE_NOTIFY || opcode == OPCODE_UPDATE)
     set_verdict(q, VERDICT_HEADER, RCODE_REFUSED);
   else if (opcode != OPCODE_QUERY)
