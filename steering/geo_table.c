@@ -78,19 +78,23 @@ static u128 host_mask(unsigned bits) {
   return bits == 0 ? ~(u128)0 : geo_last(128 - bits);
 }
 
-/* The leaf of a prefix of `bits` bits at `start` that run `i` covers. */
-static uint32_t leaf_of(const struct builder *b, size_t i, u128 start, unsigned bits) {
+/* How many leading bits two different numbers share. */
+static unsigned shared_bits(u128 a, u128 b) {
+  uint64_t high = (uint64_t)(a >> 64) ^ (uint64_t)(b >> 64);
+  if (high)
+    return (unsigned)__builtin_clzll(high);
+  return 64 + (unsigned)__builtin_clzll((uint64_t)a ^ (uint64_t)b);
+}
+
+/* The leaf at `start`, which run `i` holds.  A prefix around it stays inside the run if it is longer
+ * than what `start` shares with the addresses just before and after the run. */
+static uint32_t leaf_of(const struct builder *b, size_t i, u128 start) {
+  unsigned scope = b->min_scope;
   u128 first = run_start(b->runs, i), last = run_end(b->runs, i);
-  unsigned low = 0, high = bits < 128 ? bits : 128;
-  while (low < high) {
-    unsigned middle = (low + high) / 2;
-    u128 mask = host_mask(middle);
-    if ((start & ~mask) >= first && (start | mask) <= last)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  unsigned scope = high > b->min_scope ? high : b->min_scope;
+  if (first != 0 && shared_bits(start, first - 1) >= scope)
+    scope = shared_bits(start, first - 1) + 1;
+  if (last != ~(u128)0 && shared_bits(start, last + 1) >= scope)
+    scope = shared_bits(start, last + 1) + 1;
   return b->runs->values[i] | scope << 16;
 }
 
@@ -147,7 +151,7 @@ static bool build_node(struct builder *b, uint32_t index, u128 start, unsigned b
       node.inner |= UINT64_C(1) << s;
       continue;
     }
-    uint32_t leaf = leaf_of(b, i, from, slot_bits);
+    uint32_t leaf = leaf_of(b, i, from);
     if (leaf == last_leaf)
       continue;
     node.turns |= UINT64_C(1) << s;
@@ -193,7 +197,7 @@ static bool build_trie(struct trie *t, const struct geo_map *runs, unsigned min_
     u128 start = (u128)s << (128 - t->root_bits);
     i = run_find(runs, i, start);
     if (run_end(runs, i) >= (start | host_mask(t->root_bits))) {
-      t->root[s] = IS_LEAF | leaf_of(&b, i, start, t->root_bits);
+      t->root[s] = IS_LEAF | leaf_of(&b, i, start);
       continue;
     }
     uint32_t node;
