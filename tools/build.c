@@ -20,10 +20,11 @@ static int run(const struct config_input *input, const char *out) {
     cli_error("%s", why);
     return CLI_FAILED;
   }
+  long long zones = (long long)result.zones;
   if (result.unchanged)
-    printf("nothing changed: %zu zones\n", result.zones);
+    printf("nothing changed: %lld zone%s\n", zones, cli_s(zones));
   else
-    printf("built %zu zones, %zu of them changed\n", result.zones, result.rebuilt);
+    printf("built %lld zone%s, %zu of them changed\n", zones, cli_s(zones), result.rebuilt);
   return cli_flush() ? CLI_DONE : CLI_FAILED;
 }
 

@@ -5,11 +5,16 @@
 #include "tools/commands.h"
 #include "tools/config.h"
 
-static void count(const struct model *model, size_t *names, size_t *domains) {
+static void print_counts(const struct model *model) {
+  long long zones = (long long)model->zone_count;
+  long long records = 0;
+  long long domains = 0;
   for (size_t i = 0; i < model->zone_count; i++) {
-    *names += model->zones[i].rr_count;
-    *domains += model->zones[i].domain_count;
+    records += (long long)model->zones[i].rr_count;
+    domains += (long long)model->zones[i].domain_count;
   }
+  printf("no errors: %lld zone%s, %lld static record%s, %lld steered domain%s\n", zones,
+         cli_s(zones), records, cli_s(records), domains, cli_s(domains));
 }
 
 int command_check(int argc, char **argv) {
@@ -39,11 +44,7 @@ int command_check(int argc, char **argv) {
   struct model *model = config_read(&input);
   if (!model)
     return CLI_FAILED;
-  size_t records = 0;
-  size_t domains = 0;
-  count(model, &records, &domains);
-  printf("no errors: %zu zones, %zu static records, %zu steered domains\n", model->zone_count,
-         records, domains);
+  print_counts(model);
   model_free(model);
   return cli_flush() ? CLI_DONE : CLI_FAILED;
 }

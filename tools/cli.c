@@ -54,6 +54,10 @@ const char *cli_did_you_mean(const char *word, const char *const *candidates, si
   return text;
 }
 
+const char *cli_s(long long n) {
+  return n == 1 ? "" : "s";
+}
+
 bool cli_flush(void) {
   if (fflush(stdout) == 0 && !ferror(stdout))
     return true;

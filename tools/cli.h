@@ -55,6 +55,9 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "; did you mean NAME?" for a message, or "" if nothing is near; static storage. */
 const char *cli_did_you_mean(const char *word, const char *const *candidates, size_t count);
 
+/* The ending of a noun after a number: "" for 1, else "s". */
+const char *cli_s(long long n);
+
 /* Prints a document on stdout, keys in their order; false (with the error printed) if it cannot. */
 bool cli_print_json(const json_t *document);
 

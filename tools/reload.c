@@ -10,8 +10,8 @@ static void print_reload(const json_t *reply) {
   const char *id = json_string_value(json_object_get(build, "id"));
   fputs("serving build ", stdout);
   cli_print_text(stdout, id ? id : "?");
-  printf(": %lld zones, %lld of them changed\n",
-         (long long)json_integer_value(json_object_get(reply, "zones")),
+  long long zones = json_integer_value(json_object_get(reply, "zones"));
+  printf(": %lld zone%s, %lld of them changed\n", zones, cli_s(zones),
          (long long)json_integer_value(json_object_get(reply, "changed")));
 }
 

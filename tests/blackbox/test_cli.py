@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of `sluice`: help, errors, exit statuses, and the client of the control socket."""
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+import sluicelib
+import toollib
+
+COMMANDS = ["check", "build", "explain", "endpoints", "health", "status", "reload", "stop"]
+HELPS = [[c] for c in COMMANDS] + [["endpoints", "enable"], ["endpoints", "disable"],
+                                   ["health", "override"]]
+STATUS = {
+    "ok": True,
+    "build": {"id": "0123456789abcdef", "commit": None, "commit_time": 0,
+              "zones": [{"name": "tm.example.com.", "serial": 3, "names": 5, "domains": 2}]},
+    "workers": 2, "uptime": 3700, "pid": 42, "listen": ["127.0.0.1@53", "::1@53"],
+    "health": {"connected": False, "age": None},
+    "overrides": [{"domain": "cdn.tm.example.com.", "endpoint": "one", "kind": "manual",
+                   "value": "disable", "who": "ann", "since": 0}],
+    "geo": {"path": "/g.mmdb", "build_epoch": 1, "age": 90000, "ipv6": False},
+    "counters": {"queries": 12, "dropped": 0},
+}
+
+
+def fails(*args, status, **options):
+    """The one line that a failing command prints, without `sluice: `."""
+    done = sluicelib.sluice(*args, status=status, **options)
+    assert done.stdout == "" and done.stderr.startswith("sluice: "), done
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
+    return done.stderr[8:-1]
+
+
+def answer_status(request):
+    return STATUS if request["command"] == "status" else {"ok": True}
+
+
+# ---- help and errors ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", HELPS, ids=" ".join)
+def test_help_has_examples(command):
+    done = sluicelib.sluice(*command, "--help")
+    assert done.stdout.startswith("Usage:\n") and "\nExamples:\n" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout
+    assert not done.stderr
+
+
+def test_overview():
+    done = sluicelib.sluice("--help")
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout
+    assert sluicelib.sluice("--version").stdout.startswith("sluice 0.")
+
+
+def test_wrong_usage():
+    assert fails(status=2).startswith("no command given")
+    assert fails("chekc", status=2) == "unknown command chekc; did you mean check?"
+    assert "sluice --help" in fails("frobnicate", status=2)
+    assert fails("endpoints", "disabel", "a", "b", status=2).endswith("did you mean disable?")
+    assert "override" in fails("health", "x", status=2)
+    assert fails("build", ".", status=2).startswith("--out is missing")
+    assert "did you mean --out?" in fails("build", ".", "--otu", "x", status=2)
+    assert "give both" in fails("build", "--zone-file", "x", "--out", "y", status=2)
+    assert "give one" in fails("build", "x", "--zone-list", "x", "--out", "y", status=2)
+    assert "unexpected argument b" in fails("check", "a", "b", status=2)
+    assert "--client is missing" in fails("explain", "cdn", status=2)
+    assert "not an IP address" in fails("explain", "cdn", "--client", "192.0.2", status=2)
+    assert "--type A or" in fails("explain", "cdn", "--client", "::1", "--type", "MX", status=2)
+    assert "add --config" in fails("explain", "cdn", "--client", "::1", "--down", "x", status=2)
+    assert "up, down or auto" in fails("health", "override", "cdn", "x", "dead", status=2)
+    assert "--family 4 or" in fails("health", "override", "cdn", "x", "up", "--family", "5", status=2)
+
+
+def test_endpoints_is_also_a_program(tmp_path):
+    link = tmp_path / "endpoints"
+    link.symlink_to(sluicelib.program("sluice"))
+    assert "disable" in sluicelib.run(link, "--help").stdout
+    done = sluicelib.run(link, "disable", "cdn.", "one", "--socket", tmp_path / "none")
+    assert done.returncode == 1 and "no server listens" in done.stderr
+
+
+def test_a_full_disk_is_not_silence():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sluicelib.program("sluice"), "--help"], stdout=full, text=True,
+                              stderr=subprocess.PIPE, env=sluicelib.environment())
+    assert done.returncode == 1 and "No space left" in done.stderr
+
+
+def test_output_that_nobody_reads():
+    """A closed pipe is an error of the write, not a death without a word."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run([sluicelib.program("sluice"), "--help"], stdout=write_end, text=True,
+                          stderr=subprocess.PIPE, env=sluicelib.environment())
+    os.close(write_end)
+    assert done.returncode == 1 and "Broken pipe" in done.stderr
+
+
+# ---- check ------------------------------------------------------------------------------------------
+
+
+def test_check(make_config):
+    done = sluicelib.sluice("check", make_config({"cdn": toollib.DOMAIN}))
+    assert done.stdout == "no errors: 1 zone, 3 static records, 1 steered domain\n"
+
+
+def test_check_works_on_the_working_directory(make_config):
+    assert "no errors" in sluicelib.sluice("check", cwd=make_config({"cdn": toollib.DOMAIN})).stdout
+
+
+def test_check_reports_every_problem(make_config):
+    config = make_config({"a": toollib.DOMAIN.replace("192.0.2.3,", "192.0.2.300,"),
+                          "b": toollib.DOMAIN.replace("spare: 1", "spaer: 1")})
+    done = sluicelib.sluice("check", config, status=1)
+    assert done.stdout == ""
+    assert "a/domain.yaml:6:" in done.stderr and "b/domain.yaml:9:" in done.stderr
+
+
+def test_check_of_nothing(tmp_path):
+    fails("check", tmp_path / "none", status=1)
+
+
+def test_check_finds_what_cannot_be_built(make_config):
+    """An RRset that fits no message is a problem of the configuration, not of the build."""
+    values = ", ".join(f'"{i:04d}{"x" * 250}"' for i in range(300))
+    done = sluicelib.sluice("check", make_config(records=f"big: {{TXT: [{values}]}}"), status=1)
+    assert "example.com/zone.yaml:" in done.stderr and "big.example.com" in done.stderr
+
+
+def test_exec_checks_are_looked_up_in_the_machines_settings(make_config, tmp_path):
+    config = make_config({"cdn": toollib.DOMAIN + "health: {type: exec, check: disk}\n"})
+    sluicelib.write_tree(tmp_path, {"good.yaml": "checks:\n  disk: {command: [/bin/true]}\n",
+                                    "bad.yaml": "checks:\n  disc: {command: [/bin/true]}\n",
+                                    "broken.yaml": "checks: [\n"})
+    sluicelib.sluice("check", config, "--system", tmp_path / "good.yaml")
+    done = sluicelib.sluice("check", config, "--system", tmp_path / "bad.yaml", status=1)
+    assert "cdn/domain.yaml" in done.stderr and "defines no check `disk`" in done.stderr
+    done = sluicelib.sluice("check", config, "--system", tmp_path / "broken.yaml", status=1)
+    assert "broken.yaml:2:1: " in done.stderr
+    done = sluicelib.sluice("check", config, "--system", tmp_path / "none.yaml", status=1)
+    assert "none.yaml:1:1: cannot read" in done.stderr
+
+
+# ---- explain without a server --------------------------------------------------------------------------
+
+
+def explain(config, *args, domain="cdn", **options):
+    done = sluicelib.sluice("explain", domain, "--config", config, "--json", *args, **options)
+    return json.loads(done.stdout)
+
+
+def test_explain(make_config):
+    config = make_config({"cdn": toollib.DOMAIN})
+    out = explain(config, "--client", "192.0.2.1")
+    assert out["domain"] == "cdn.example.com." and out["client"] == "192.0.2.1"
+    assert (out["type"], out["region"], out["level"]) == ("A", "global", 1)
+    assert out["fallback"] is False and out["nodata"] is False
+    assert out["location"] == {"continent": None, "country": None, "subdivisions": [], "asn": None}
+    assert out["answers"] == [{"endpoint": "one", "probability": 0.75, "rdata": ["192.0.2.1"]},
+                              {"endpoint": "two", "probability": 0.25, "rdata": ["192.0.2.2"]}]
+    out = explain(config, "--client", "192.0.2.200", "--type", "aaaa")
+    assert (out["region"], out["scope"], out["type"]) == ("192.0.2.128/25", 25, "AAAA")
+    assert out["answers"][0]["rdata"] == ["2001:db8::2"]
+
+
+def test_explain_with_facts(make_config):
+    config = make_config({"cdn": toollib.DOMAIN})
+    out = explain(config, "--client", "::1", "--down", "one,two")
+    assert out["level"] == 2 and out["answers"][0]["endpoint"] == "spare"
+    out = explain(config, "--client", "::1", "--disabled", "one", "--down", "two,spare")
+    assert out["fallback"] and [a["endpoint"] for a in out["answers"]] == ["two"]
+    done = fails("explain", "cdn", "--config", config, "--client", "::1", "--down", "tow", status=1)
+    assert done == "the domain has no endpoint tow; did you mean two?"
+
+
+@pytest.mark.parametrize("domain", ["cdn", "cdn.example.com", "cdn.example.com.", "CDN"])
+def test_explain_names(make_config, domain):
+    out = explain(make_config({"cdn": toollib.DOMAIN}), "--client", "::1", domain=domain)
+    assert out["domain"] == "cdn.example.com."
+
+
+def test_explain_wildcard(make_config):
+    config = make_config({"_wildcard.w": toollib.DOMAIN}, records="a.b.w: {A: [192.0.2.9]}")
+    explain(config, "--client", "::1", domain="x.y.w")
+    for name in ("w", "b.w", "x.b.w"):
+        assert "not a steered name" in fails("explain", name, "--config", config, "--client", "::1",
+                                             status=1)
+
+
+def test_explain_of_a_name_that_is_not_steered(make_config):
+    config = make_config({"cdn": toollib.DOMAIN})
+    message = fails("explain", "www", "--config", config, "--client", "192.0.2.1", status=1)
+    assert message.startswith("www.example.com. is not a steered name")
+
+
+def test_explain_as_text(make_config):
+    done = sluicelib.sluice("explain", "cdn", "--config", make_config({"cdn": toollib.DOMAIN}),
+                            "--client", "192.0.2.1")
+    assert "global" in done.stdout and "one" in done.stdout and "\x1b" not in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_explain_with_bad_location_data(make_config, tmp_path):
+    config = make_config({"cdn": toollib.DOMAIN})
+    sluicelib.write_tree(tmp_path, {"bad.mmdb": "not a database"})
+    for name in ("bad.mmdb", "none.mmdb"):
+        message = fails("explain", "cdn", "--config", config, "--client", "192.0.2.1", "--geo",
+                        tmp_path / name, status=1)
+        assert name in message
+
+
+# ---- the client of the control socket --------------------------------------------------------------------
+
+
+def test_no_server(tmp_path):
+    path = tmp_path / "sock"
+    for command in (["status"], ["reload"], ["stop"], ["explain", "cdn", "--client", "192.0.2.1"],
+                    ["endpoints", "disable", "cdn.", "one"], ["health", "override", "c.", "e", "up"]):
+        message = fails(*command, "--socket", path, status=1)
+        assert message == (f"no server listens at {path}; start sluiced, or name its socket with "
+                           "--socket")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+    assert "no server listens" in fails("status", "--socket", path, status=1)
+    assert "too long" in fails("status", "--socket", "x" * 200, status=1)
+    path.unlink()
+    path.mkdir()
+    assert str(path) in fails("status", "--socket", path, status=1)
+
+
+def test_socket_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLUICE_SOCKET", str(tmp_path / "elsewhere"))
+    assert f"{tmp_path}/elsewhere" in fails("status", status=1)
+    assert f"{tmp_path}/other" in fails("status", "--socket", tmp_path / "other", status=1)
+    monkeypatch.setenv("SLUICE_SOCKET", "")
+    assert "/run/sluice/control.sock" in fails("status", status=1)
+
+
+def test_status(tmp_path):
+    with toollib.FakeServer(tmp_path / "s", answer_status) as server:
+        out = sluicelib.sluice("status", "--socket", server.path).stdout
+        assert json.loads(sluicelib.sluice("status", "--json", "--socket", server.path).stdout) == STATUS
+    for wanted in ("0123456789abcdef", "tm.example.com.  serial 3, 5 names, 2 steered", "1 h 1 min",
+                   "127.0.0.1@53, ::1@53", "no checker", "cdn.tm.example.com. one disable", "ann",
+                   "/g.mmdb, 1 d 1 h old, IPv4 only", "queries 12"):
+        assert wanted in out, out
+    assert "dropped" not in out
+
+
+def test_status_of_many_zones_is_short(tmp_path):
+    many = json.loads(json.dumps(STATUS))
+    many["build"]["zones"] *= 1000
+    with toollib.FakeServer(tmp_path / "s", lambda request: many) as server:
+        out = sluicelib.sluice("status", "--socket", server.path).stdout
+    assert "and 980 more" in out and len(out.splitlines()) < 40
+
+
+def test_requests(tmp_path):
+    with toollib.FakeServer(tmp_path / "s", answer_status) as server:
+        to = ["--socket", server.path]
+        out = sluicelib.sluice("endpoints", "disable", "cdn", "one", "two", "--reason", "fire", *to)
+        assert out.stdout == ("cdn.tm.example.com.: one is disabled\n"
+                              "cdn.tm.example.com.: two is disabled\n")
+        request = server.requests[-1]
+        assert request.pop("who")
+        assert request == {"command": "manual", "domain": "cdn.tm.example.com.", "value": "disable",
+                           "endpoints": ["one", "two"], "reason": "fire"}
+        sluicelib.sluice("health", "override", "cdn.tm.example.com", "one", "down", "--family", "6", *to)
+        request = server.requests[-1]
+        assert (request["command"], request["value"], request["family"]) == ("override", "down", 6)
+        assert (request["domain"], request["endpoint"]) == ("cdn.tm.example.com.", "one")
+        sluicelib.sluice("health", "override", "else.where.", "one", "auto", *to)
+        assert server.requests[-1]["family"] is None
+        assert server.requests[-1]["domain"] == "else.where."
+        sluicelib.sluice("reload", *to)
+        assert server.requests[-1] == {"command": "reload"}
+        sluicelib.sluice("stop", *to)
+        assert server.requests[-1] == {"command": "stop"}
+
+
+def test_the_servers_error_and_status_are_passed_on(tmp_path):
+    for code, status in ((1, 1), (2, 2), (3, 3), (0, 1), (77, 1), (None, 1)):
+        reply = {"ok": False, "error": "no such domain\x1b[31m", "code": code}
+        with toollib.FakeServer(tmp_path / "s", lambda request: reply) as server:
+            message = fails("reload", "--socket", server.path, status=status)
+        assert message == "no such domain?[31m"
+        (tmp_path / "s").unlink()
+
+
+@pytest.mark.parametrize("reply", [b"", b"\n", b"hello\n", b"{\n", b"[]\n", b"{}\n", b'"x"\n',
+                                   b'{"ok": 1}\n', b'{"ok": false}\n', b"\xff\xfe\x00\n"])
+def test_nonsense_from_the_socket(tmp_path, reply):
+    with toollib.FakeServer(tmp_path / "s", lambda request: reply) as server:
+        fails("status", "--socket", server.path, status=1)
+
+
+@pytest.mark.parametrize("build", [None, 1, [], {}, {"id": 1, "zones": {}}, {"zones": [1, None, {}]}])
+def test_odd_status_does_no_harm(tmp_path, build):
+    odd = {"ok": True, "build": build, "overrides": [1], "listen": [1], "health": 1, "geo": []}
+    with toollib.FakeServer(tmp_path / "s", lambda request: odd) as server:
+        sluicelib.sluice("status", "--socket", server.path)
+        sluicelib.sluice("endpoints", "enable", "cdn", "one", "--socket", server.path, status=2)
+
+
+# ---- with a real server ----------------------------------------------------------------------------------
+
+
+def test_with_a_server(make_config, start):
+    config = make_config({"cdn": toollib.DOMAIN})
+    server = start(config)
+    out = server.sluice("status").stdout
+    assert "example.com.  serial 1" in out and "no database" in out
+
+    def drawn(*args):
+        text = server.sluice("explain", "cdn", "--client", "192.0.2.1", "--json", *args).stdout
+        return {a["endpoint"]: a["probability"] for a in json.loads(text)["answers"]}
+
+    assert drawn() == {"one": 0.75, "two": 0.25}
+    server.sluice("endpoints", "disable", "cdn", "one", "--reason", "drill")
+    assert drawn() == {"two": 1}
+    assert "cdn.example.com. one" in server.sluice("status").stdout
+    server.sluice("endpoints", "enable", "cdn.example.com", "one")
+    server.sluice("health", "override", "cdn", "one", "down", "--family", "6")
+    assert drawn() == {"one": 0.75, "two": 0.25} and drawn("--type", "AAAA") == {"two": 1}
+    server.sluice("health", "override", "cdn", "one", "auto")
+    assert drawn("--type", "AAAA") == {"one": 0.75, "two": 0.25}
+    assert "global" in server.sluice("explain", "cdn", "--client", "192.0.2.1").stdout
+    for command in (["explain", "www", "--client", "192.0.2.1"],
+                    ["endpoints", "disable", "cdn", "won"], ["health", "override", "www", "a", "up"]):
+        done = server.sluice(*command, status=1)
+        assert done.stderr.startswith("sluice: ") and done.stderr.count("\n") == 1, done
+
+    sluicelib.write_tree(config, {"example.com/cdn/domain.yaml":
+                                  toollib.DOMAIN.replace("one: 3", "one: 1")})
+    sluicelib.build(config, server.data)
+    assert "1 zone, 1 of them changed" in server.reload().stdout
+    assert drawn() == {"one": 0.5, "two": 0.5}
+    server.sluice("stop")
+    assert server.wait() == 0
