@@ -17,7 +17,7 @@ static struct model *read_directory(const struct config_input *input, struct dia
   struct model *model = config_load(source, problems);
   if (!model)
     cli_error("out of memory");
-  else if (input->system)
+  else if (input->programs)
     config_check_programs(model, input->system, problems);
   source->close(source);
   return model;

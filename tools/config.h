@@ -17,6 +17,7 @@ struct config_input {
   const char *zone_file; /* a master file, with `origin` */
   const char *origin;
   const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
+  bool programs;         /* look exec checks up, or warn that they could not be */
   bool compile;          /* report zones that cannot be compiled, too */
 };
 
@@ -24,8 +25,8 @@ struct config_input {
 struct model *config_read(const struct config_input *input);
 
 /*
- * Appends the errors of exec checks that the machine's settings do not define.  The settings name
- * them as keys of `checks:`.
+ * Reports exec checks that the machine's settings do not define (they name them as keys of
+ * `checks:`).  Without settings (NULL) each exec check gets a warning instead.
  */
 void config_check_programs(const struct model *model, const char *system,
                            struct diag_list *problems);

@@ -136,7 +136,9 @@ def test_exec_checks_are_looked_up_in_the_machines_settings(make_config, tmp_pat
     sluicelib.write_tree(tmp_path, {"good.yaml": "checks:\n  disk: {command: [/bin/true]}\n",
                                     "bad.yaml": "checks:\n  disc: {command: [/bin/true]}\n",
                                     "broken.yaml": "checks: [\n"})
-    sluicelib.sluice("check", config, "--system", tmp_path / "good.yaml")
+    assert not sluicelib.sluice("check", config, "--system", tmp_path / "good.yaml").stderr
+    done = sluicelib.sluice("check", config)
+    assert "cdn/domain.yaml:1:1: warning: " in done.stderr and "`disk`" in done.stderr
     done = sluicelib.sluice("check", config, "--system", tmp_path / "bad.yaml", status=1)
     assert "cdn/domain.yaml" in done.stderr and "defines no check `disk`" in done.stderr
     done = sluicelib.sluice("check", config, "--system", tmp_path / "broken.yaml", status=1)
