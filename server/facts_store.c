@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/facts_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/name.h"
+
+enum { STORE_VERSION = 1, ENDPOINT_NAME_MAX = 1024, NOTE_MAX = 4096 };
+
+/* ---- the table --------------------------------------------------------------------------------
+ */
+
+bool fact_table_init(struct fact_table *table) {
+  *table = (struct fact_table){.capacity = 16};
+  table->slots = calloc(table->capacity, sizeof *table->slots);
+  return table->slots != NULL;
+}
+
+void fact_note_clear(struct fact_note *note) {
+  free(note->who);
+  free(note->reason);
+  *note = (struct fact_note){.since = 0};
+}
+
+static void fact_free(struct fact *fact) {
+  for (size_t k = 0; k < FACT_KINDS; k++)
+    fact_note_clear(&fact->notes[k]);
+  free(fact->owner);
+  free(fact->endpoint);
+  free(fact);
+}
+
+void fact_table_close(struct fact_table *table) {
+  for (size_t i = 0; table->slots != NULL && i < table->capacity; i++)
+    if (table->slots[i] != NULL)
+      fact_free(table->slots[i]);
+  free(table->slots);
+  *table = (struct fact_table){.slots = NULL};
+}
+
+static uint64_t fact_hash(const uint8_t *owner, const char *endpoint) {
+  uint64_t h = XXH3_64bits(owner, name_wire_len(owner, NAME_MAX_WIRE));
+  return XXH3_64bits_withSeed(endpoint, strlen(endpoint), h);
+}
+
+static struct fact **find_slot(const struct fact_table *table, uint64_t hash, const uint8_t *owner,
+                               const char *endpoint) {
+  for (size_t i = (size_t)hash & (table->capacity - 1);; i = (i + 1) & (table->capacity - 1)) {
+    struct fact *fact = table->slots[i];
+    if (fact == NULL || (fact->hash == hash && strcmp(fact->endpoint, endpoint) == 0 &&
+                         name_equal(fact->owner, owner)))
+      return &table->slots[i];
+  }
+}
+
+struct fact *fact_table_find(const struct fact_table *table, const uint8_t *owner,
+                             const char *endpoint) {
+  return *find_slot(table, fact_hash(owner, endpoint), owner, endpoint);
+}
+
+static void put(struct fact_table *table, struct fact *fact) {
+  *find_slot(table, fact->hash, fact->owner, fact->endpoint) = fact;
+  table->count++;
+}
+
+/* Moves the records that are kept to a new table of `capacity` slots. */
+static bool rebuild(struct fact_table *table, size_t capacity,
+                    bool (*keep)(void *arg, const struct fact *fact), void *arg) {
+  struct fact_table next = {.capacity = capacity};
+  next.slots = calloc(capacity, sizeof *next.slots);
+  if (next.slots == NULL)
+    return false;
+  for (size_t i = 0; i < table->capacity; i++) {
+    struct fact *fact = table->slots[i];
+    if (fact == NULL)
+      continue;
+    if (keep == NULL || keep(arg, fact))
+      put(&next, fact);
+    else
+      fact_free(fact);
+  }
+  free(table->slots);
+  *table = next;
+  return true;
+}
+
+bool fact_table_filter(struct fact_table *table, bool (*keep)(void *arg, const struct fact *fact),
+                       void *arg) {
+  return rebuild(table, table->capacity, keep, arg);
+}
+
+struct fact *fact_table_get(struct fact_table *table, const uint8_t *owner, const char *endpoint) {
+  uint64_t hash = fact_hash(owner, endpoint);
+  struct fact *fact = *find_slot(table, hash, owner, endpoint);
+  if (fact != NULL)
+    return fact;
+  if (table->count * 2 >= table->capacity && !rebuild(table, table->capacity * 2, NULL, NULL))
+    return NULL;
+  fact = calloc(1, sizeof *fact);
+  if (fact == NULL)
+    return NULL;
+  size_t length = name_wire_len(owner, NAME_MAX_WIRE);
+  fact->hash = hash;
+  fact->owner = malloc(length);
+  fact->endpoint = strdup(endpoint);
+  if (fact->owner == NULL || fact->endpoint == NULL) {
+    fact_free(fact);
+    return NULL;
+  }
+  memcpy(fact->owner, owner, length);
+  put(table, fact);
+  return fact;
+}
+
+struct steer_status fact_status(const struct fact *fact) {
+  const uint8_t *v = fact->values;
+  return (struct steer_status){
+      .manual = v[FACT_MANUAL],
+      .health4 = v[FACT_FORCED4] != HEALTH_UNKNOWN ? v[FACT_FORCED4] : v[FACT_HEALTH4],
+      .health6 = v[FACT_FORCED6] != HEALTH_UNKNOWN ? v[FACT_FORCED6] : v[FACT_HEALTH6],
+  };
+}
+
+bool fact_is_empty(const struct fact *fact) {
+  for (size_t i = 0; i < FACT_FIELDS; i++)
+    if (fact->values[i] != 0)
+      return false;
+  return true;
+}
+
+bool fact_note_set(struct fact_note *note, const struct fact_author *author) {
+  struct fact_note next = {.since = author->when};
+  next.who = strdup(author->who);
+  if (author->reason != NULL)
+    next.reason = strdup(author->reason);
+  if (next.who == NULL || (author->reason != NULL && next.reason == NULL)) {
+    fact_note_clear(&next);
+    return false;
+  }
+  fact_note_clear(note);
+  *note = next;
+  return true;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------
+ */
+
+static const char *const field_names[FACT_FIELDS] = {"manual", "health4", "health6", "forced4",
+                                                     "forced6"};
+static const char *const kind_names[FACT_KINDS] = {"manual_note", "forced_note"};
+
+/* Texts of the values 1 and 2; 0 is left out. */
+static const char *const value_names[FACT_FIELDS][2] = {
+    {"enabled", "disabled"}, {"up", "down"}, {"up", "down"}, {"up", "down"}, {"up", "down"}};
+
+static json_t *fact_to_json(const struct fact *fact) {
+  char name[NAME_MAX_TEXT];
+  json_t *json = json_pack("{s:s, s:s}", "domain", name_to_text(name, fact->owner), "endpoint",
+                           fact->endpoint);
+  int failed = json == NULL;
+  for (size_t f = 0; f < FACT_FIELDS; f++)
+    if (fact->values[f] != 0)
+      failed |= json_object_set_new(json, field_names[f],
+                                    json_string(value_names[f][fact->values[f] - 1]));
+  for (size_t k = 0; k < FACT_KINDS; k++) {
+    const struct fact_note *note = &fact->notes[k];
+    if (note->who != NULL)
+      failed |= json_object_set_new(json, kind_names[k],
+                                    json_pack("{s:s, s:s?, s:I}", "who", note->who, "reason",
+                                              note->reason, "since", (json_int_t)note->since));
+  }
+  if (!failed)
+    return json;
+  json_decref(json);
+  return NULL;
+}
+
+json_t *fact_table_to_json(const struct fact_table *table) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < table->capacity; i++) {
+    const struct fact *fact = table->slots[i];
+    if (fact == NULL || fact_is_empty(fact))
+      continue;
+    json_t *json = fact_to_json(fact);
+    if (json == NULL || json_array_append_new(list, json) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return json_pack("{s:i, s:o}", "version", STORE_VERSION, "endpoints", list);
+}
+
+static bool value_from_json(uint8_t *value, const json_t *json, const char *const names[2]) {
+  const char *text = json_string_value(json);
+  if (json == NULL)
+    return true;
+  for (uint8_t i = 0; text != NULL && i < 2; i++) {
+    if (strcmp(text, names[i]) == 0) {
+      *value = (uint8_t)(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool note_from_json(struct fact_note *note, const json_t *json) {
+  if (json == NULL)
+    return true;
+  const json_t *reason = json_object_get(json, "reason");
+  struct fact_author author = {
+      .who = json_string_value(json_object_get(json, "who")),
+      .reason = json_string_value(reason),
+      .when = json_integer_value(json_object_get(json, "since")),
+  };
+  bool reason_ok = reason == NULL || json_is_null(reason) ||
+                   (author.reason != NULL && strlen(author.reason) <= NOTE_MAX);
+  return author.who != NULL && strlen(author.who) <= NOTE_MAX && reason_ok &&
+         fact_note_set(note, &author);
+}
+
+static bool fact_from_json(struct fact_table *table, const json_t *json) {
+  const char *domain = json_string_value(json_object_get(json, "domain"));
+  const char *endpoint = json_string_value(json_object_get(json, "endpoint"));
+  uint8_t mixed[NAME_BUF], owner[NAME_BUF];
+  const char *why;
+  if (domain == NULL || endpoint == NULL || strlen(endpoint) > ENDPOINT_NAME_MAX ||
+      name_from_text(mixed, domain, strlen(domain), NULL, &why) == 0)
+    return false;
+  name_copy_lower(owner, mixed);
+  if (fact_table_find(table, owner, endpoint) != NULL)
+    return false;
+  struct fact *fact = fact_table_get(table, owner, endpoint);
+  if (fact == NULL)
+    return false;
+  for (size_t f = 0; f < FACT_FIELDS; f++)
+    if (!value_from_json(&fact->values[f], json_object_get(json, field_names[f]), value_names[f]))
+      return false;
+  for (size_t k = 0; k < FACT_KINDS; k++)
+    if (!note_from_json(&fact->notes[k], json_object_get(json, kind_names[k])))
+      return false;
+  return true;
+}
+
+bool fact_table_from_json(struct fact_table *table, const json_t *root) {
+  const json_t *list = json_object_get(root, "endpoints");
+  if (json_integer_value(json_object_get(root, "version")) != STORE_VERSION || !json_is_array(list))
+    return false;
+  size_t i;
+  json_t *json;
+  json_array_foreach(list, i, json) if (!fact_from_json(table, json)) return false;
+  return true;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records behind server/facts.h: a table by (domain, endpoint), and its file.
+ */
+#ifndef SLUICE_SERVER_FACTS_STORE_H
+#define SLUICE_SERVER_FACTS_STORE_H
+
+#include "server/facts.h"
+
+/* Set by hand: when FACT_MANUAL or FACT_FORCED4/6 got its value. */
+struct fact_note {
+  int64_t since;
+  char *who;
+  char *reason; /* or NULL */
+};
+
+enum fact_kind { KIND_MANUAL, KIND_FORCED, FACT_KINDS };
+
+struct fact {
+  uint64_t hash;
+  uint8_t *owner; /* wire format, lower case */
+  char *endpoint;
+  uint8_t values[FACT_FIELDS];
+  struct fact_note notes[FACT_KINDS];
+};
+
+struct fact_table {
+  struct fact **slots; /* open addressing, a power of two; NULL: empty */
+  size_t count;
+  size_t capacity;
+};
+
+bool fact_table_init(struct fact_table *table);
+void fact_table_close(struct fact_table *table);
+
+/* The record, or NULL; fact_table_get() makes an empty one if there is none (NULL without memory).
+ */
+struct fact *fact_table_find(const struct fact_table *table, const uint8_t *owner,
+                             const char *endpoint);
+struct fact *fact_table_get(struct fact_table *table, const uint8_t *owner, const char *endpoint);
+
+/* Removes and frees the records for which keep() is false; false without memory, and then none. */
+bool fact_table_filter(struct fact_table *table, bool (*keep)(void *arg, const struct fact *fact),
+                       void *arg);
+
+/* What layer 2 sees of a record. */
+struct steer_status fact_status(const struct fact *fact);
+
+/* True if nothing at all is recorded. */
+bool fact_is_empty(const struct fact *fact);
+
+bool fact_note_set(struct fact_note *note, const struct fact_author *author);
+void fact_note_clear(struct fact_note *note);
+
+/* To and from JSON.  Reading trusts nothing: false if the document is not of the right form. */
+json_t *fact_table_to_json(const struct fact_table *table);
+bool fact_table_from_json(struct fact_table *table, const json_t *root);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "server/manifest.h"
+#include "server/shared.h"
+
+/* ---- draw tables ------------------------------------------------------------------------------
+ */
+
+void load_free_draws(const struct view_draws *draws, uint32_t table_count) {
+  if (draws == NULL)
+    return;
+  for (uint32_t i = 0; i < table_count; i++)
+    free((void *)(uintptr_t)draws->tables[i]);
+  free((void *)(uintptr_t)draws);
+}
+
+const struct view_draws *load_make_draws(const struct steer_domain *domain,
+                                         const struct steer_facts *facts) {
+  uint32_t count = load_table_count(domain);
+  struct view_draws *draws = calloc(1, sizeof *draws + count * sizeof draws->tables[0]);
+  if (draws == NULL)
+    return NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t type = i % STEER_TYPES;
+    if (!domain->offers[type])
+      continue;
+    draws->tables[i] = draw_table_build(domain, i / STEER_TYPES, (enum steer_type)type, facts);
+    if (draws->tables[i] == NULL) {
+      load_free_draws(draws, count);
+      return NULL;
+    }
+  }
+  return draws;
+}
+
+/* ---- the index of domains ---------------------------------------------------------------------
+ */
+
+static uint32_t owner_hash(const uint8_t *owner) {
+  return (uint32_t)XXH3_64bits(owner, name_wire_len(owner, NAME_MAX_WIRE));
+}
+
+/* The slot of the domain with this owner, or the empty one where it belongs. */
+static uint32_t *index_slot(const struct served *served, const uint8_t *owner) {
+  for (uint32_t i = owner_hash(owner) & served->index_mask;; i = (i + 1) & served->index_mask) {
+    uint32_t *slot = &served->index[i];
+    if (*slot == 0 || name_equal(served->domains[*slot - 1].steer->owner, owner))
+      return slot;
+  }
+}
+
+static bool make_index(struct served *served) {
+  size_t capacity = 16;
+  while (capacity < (size_t)served->domain_count * 2)
+    capacity *= 2;
+  served->index = calloc(capacity, sizeof *served->index);
+  if (served->index == NULL)
+    return false;
+  served->index_mask = (uint32_t)(capacity - 1);
+  for (uint32_t i = 0; i < served->domain_count; i++)
+    *index_slot(served, served->domains[i].steer->owner) = i + 1;
+  return true;
+}
+
+long load_find_domain(const struct served *served, const uint8_t *owner) {
+  return (long)*index_slot(served, owner) - 1;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------
+ */
+
+struct load {
+  const struct load_request *request;
+  struct manifest manifest;
+  struct served *served;
+  bool same_geo; /* location data were taken over */
+  char *warning;
+  char *why;
+};
+
+static bool out_of_memory(struct load *load) {
+  snprintf(load->why, LOAD_WHY, "out of memory");
+  return false;
+}
+
+static bool is_cancelled(struct load *load) {
+  const atomic_bool *cancel = load->request->cancel;
+  if (cancel == NULL || !atomic_load_explicit(cancel, memory_order_relaxed))
+    return false;
+  snprintf(load->why, LOAD_WHY, "the server is stopping");
+  return true;
+}
+
+static bool take_geo(struct load *load) {
+  const struct load_request *r = load->request;
+  struct load_geo *old = r->previous != NULL ? r->previous->geo : NULL;
+  if (r->geo_path == NULL && r->asn_path == NULL) {
+    load->same_geo = r->previous != NULL && old == NULL;
+    return true;
+  }
+  if (old == NULL || !shared_geo_is_current(old, r->geo_path, r->asn_path)) {
+    char *reason = old != NULL ? load->warning : load->why;
+    load->served->geo = shared_geo_open(r->geo_path, r->asn_path, reason);
+    if (load->served->geo != NULL || old == NULL)
+      return load->served->geo != NULL;
+  }
+  shared_geo_take(old);
+  load->served->geo = old;
+  load->same_geo = true;
+  return true;
+}
+
+/* Zone of the previous view that was mapped from this very file, or NULL. */
+static struct load_image *find_previous(const struct load *load, const char *apex,
+                                        const char *path) {
+  const struct served *previous = load->request->previous;
+  struct shared_file file;
+  if (previous == NULL || !shared_file_look(path, &file))
+    return NULL;
+  /* Both builds list their zones in the same order, so that this search is mostly one step. */
+  static _Thread_local uint32_t hint;
+  for (uint32_t n = 0; n < previous->view.zone_count; n++) {
+    uint32_t i = (uint32_t)(((uint64_t)hint + n) % previous->view.zone_count);
+    if (strcmp(previous->zones[i].name, apex) != 0)
+      continue;
+    hint = i + 1;
+    return shared_file_equal(&previous->zones[i].image->file, &file) ? previous->zones[i].image
+                                                                     : NULL;
+  }
+  return NULL;
+}
+
+static bool take_zone(struct load *load, uint32_t i) {
+  struct served *served = load->served;
+  struct manifest_zone *from = &load->manifest.zones[i];
+  struct served_zone *zone = &served->zones[i];
+  struct load_image *image = find_previous(load, from->apex, from->image);
+  if (image != NULL) {
+    shared_image_take(image);
+  } else {
+    image = shared_image_open(from->image, load->why);
+    if (image == NULL)
+      return false;
+    served->changed++;
+  }
+  zone->image = image;
+  zone->serial = from->serial;
+  zone->names = from->names;
+  zone->name = from->apex;
+  from->apex = NULL;
+  if (image->image.header->serial != from->serial) {
+    snprintf(load->why, LOAD_WHY, "%.300s: serial %u, but the manifest says %u", from->image,
+             image->image.header->serial, from->serial);
+    return false;
+  }
+  served->view.zones[i].image = &image->image;
+  served->domain_count += image->image.header->domain_count;
+  return true;
+}
+
+static bool take_zones(struct load *load) {
+  struct served *served = load->served;
+  size_t count = load->manifest.zone_count;
+  if (count > UINT32_MAX / 4) {
+    snprintf(load->why, LOAD_WHY, "the build has too many zones");
+    return false;
+  }
+  served->zones = calloc(count + 1, sizeof *served->zones);
+  served->view.zones = calloc(count + 1, sizeof *served->view.zones);
+  if (served->zones == NULL || served->view.zones == NULL)
+    return out_of_memory(load);
+  for (uint32_t i = 0; i < count; i++) {
+    served->view.zone_count = i + 1; /* counted first, so that freeing finds a part of it too */
+    if (is_cancelled(load) || !take_zone(load, i))
+      return false;
+  }
+  if (view_index(&served->view))
+    return true;
+  snprintf(load->why, LOAD_WHY, "out of memory, or two zones of the build have the same name");
+  return false;
+}
+
+static bool take_domain(struct load *load, uint32_t at, struct steer_domain *steer,
+                        uint32_t index) {
+  struct served *served = load->served;
+  const struct served *previous = load->request->previous;
+  struct view_domain *domain = &served->domains[at];
+  domain->steer = steer;
+  domain->index = index;
+  domain->geo = shared_tables_get(served->tables, load->same_geo ? previous->tables : NULL,
+                                  load_geo_db(served), steer);
+  const struct steer_facts nothing_known = {.status = NULL};
+  const struct view_draws *draws = load_make_draws(steer, &nothing_known);
+  atomic_init(&domain->draws, draws);
+  return (domain->geo != NULL && draws != NULL) || out_of_memory(load);
+}
+
+static bool take_domains(struct load *load) {
+  struct served *served = load->served;
+  served->domains = calloc((size_t)served->domain_count + 1, sizeof *served->domains);
+  served->states = calloc((size_t)served->domain_count + 1, sizeof *served->states);
+  served->tables = shared_tables_new();
+  if (served->domains == NULL || served->states == NULL || served->tables == NULL)
+    return out_of_memory(load);
+  uint32_t at = 0;
+  for (uint32_t z = 0; z < served->view.zone_count; z++) {
+    const struct image *image = served->view.zones[z].image;
+    served->view.zones[z].domains = &served->domains[at];
+    for (uint32_t d = 0; d < image->header->domain_count; d++)
+      if (is_cancelled(load) || !take_domain(load, at++, image->domains[d], d))
+        return false;
+  }
+  return make_index(served) || out_of_memory(load);
+}
+
+struct served *load_run(const struct load_request *request, char *warning, char *why) {
+  warning[0] = '\0';
+  struct load load = {.request = request, .warning = warning, .why = why};
+  load.served = calloc(1, sizeof *load.served);
+  if (load.served == NULL) {
+    out_of_memory(&load);
+    return NULL;
+  }
+  bool ok = manifest_read(&load.manifest, request->data_dir, why) && take_geo(&load) &&
+            take_zones(&load) && take_domains(&load);
+  struct served *served = load.served;
+  served->build_id = load.manifest.build_id;
+  served->commit = load.manifest.commit;
+  served->commit_time = load.manifest.commit_time;
+  load.manifest.build_id = NULL;
+  load.manifest.commit = NULL;
+  manifest_close(&load.manifest);
+  if (ok)
+    return served;
+  load_free(served);
+  return NULL;
+}
+
+static void free_domains(struct served *served) {
+  for (uint32_t i = 0; served->domains != NULL && i < served->domain_count; i++) {
+    if (served->domains[i].steer == NULL)
+      break;
+    load_free_draws(atomic_load_explicit(&served->domains[i].draws, memory_order_relaxed),
+                    load_table_count(served->domains[i].steer));
+    free(served->states[i].status);
+  }
+  free(served->domains);
+  free(served->states);
+  free(served->index);
+}
+
+void load_free(struct served *served) {
+  if (served == NULL)
+    return;
+  free_domains(served);
+  view_unindex(&served->view);
+  shared_tables_free(served->tables);
+  for (uint32_t i = 0; i < served->view.zone_count; i++) {
+    shared_image_drop(served->zones[i].image);
+    free(served->zones[i].name);
+  }
+  free(served->zones);
+  free(served->view.zones);
+  shared_geo_drop(served->geo);
+  free(served->build_id);
+  free(served->commit);
+  free(served);
+}
+
+const struct geo_db *load_geo_db(const struct served *served) {
+  return served->geo != NULL ? served->geo->db : NULL;
+}
+
+const char *load_geo_path(const struct served *served) {
+  return served->geo != NULL ? served->geo->geo_path : NULL;
+}

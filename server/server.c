@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/server.h"
+
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <urcu-qsbr.h>
+
+#include "base/log.h"
+#include "server/control.h"
+#include "server/notify.h"
+#include "server/privileges.h"
+#include "server/tcp.h"
+#include "server/worker.h"
+
+enum {
+  SAVE_MS = 1000,
+  TCP_CONNECTIONS = 4096,
+  TCP_LEAST = 8,
+  TCP_IDLE_MS = 10000,
+  DESCRIPTORS_KEPT = 32, /* for all that is neither a connection nor a worker's socket */
+};
+
+struct reload_waiter {
+  struct reload_waiter *next;
+  server_reload_fn *done;
+  void *arg;
+};
+
+/* ---- freeing what readers may still use -------------------------------------------------------
+ */
+
+struct retired {
+  uv_work_t work;
+  struct served *served;
+};
+
+/* In a thread of the pool, because unmapping and freeing a large view takes its time. */
+static void retire_work(uv_work_t *work) {
+  struct retired *retired = work->data;
+  synchronize_rcu();
+  load_free(retired->served);
+}
+
+static void retire_done(uv_work_t *work, int status) {
+  (void)status;
+  free(work->data);
+}
+
+static void retire(struct server *server, struct served *served) {
+  struct retired *retired = calloc(1, sizeof *retired);
+  if (retired != NULL) {
+    retired->work.data = retired;
+    retired->served = served;
+    if (uv_queue_work(server->loop, &retired->work, retire_work, retire_done) == 0)
+      return;
+    free(retired);
+  }
+  synchronize_rcu();
+  load_free(served);
+}
+
+/* ---- loading ----------------------------------------------------------------------------------
+ */
+
+static struct load_request make_request(struct server *server) {
+  return (struct load_request){.data_dir = server->settings->data,
+                               .geo_path = server->settings->geo,
+                               .asn_path = server->settings->asn,
+                               .previous = server->served,
+                               .cancel = &server->cancel};
+}
+
+static void load_work(uv_work_t *work) {
+  struct server *server = work->data;
+  struct load_request request = make_request(server);
+  server->loaded = load_run(&request, server->load_warning, server->load_why);
+}
+
+static void tell_waiters(struct reload_waiter *waiter, const char *why, const char *warning) {
+  while (waiter != NULL) {
+    struct reload_waiter *next = waiter->next;
+    if (waiter->done != NULL)
+      waiter->done(waiter->arg, why, warning);
+    free(waiter);
+    waiter = next;
+  }
+}
+
+/* Puts a loaded view in the place of the one that is served. */
+static bool publish(struct server *server, struct served *served, char *why) {
+  if (!facts_attach(server->facts, served)) {
+    snprintf(why, SERVER_WHY, "out of memory");
+    load_free(served);
+    return false;
+  }
+  struct served *old = server->served;
+  server->served = served;
+  atomic_store_explicit(&server->view, &served->view, memory_order_release);
+  if (old != NULL)
+    retire(server, old);
+  return true;
+}
+
+static void log_geo_age(const struct served *served) {
+  const struct geo_db *db = load_geo_db(served);
+  if (db != NULL && !geo_db_has_ipv6(db))
+    log_warning("%s has no IPv6 data: IPv6 clients are placed by `net:` atoms and `global` only",
+                load_geo_path(served));
+}
+
+static void start_load(struct server *server);
+
+static void load_done(uv_work_t *work, int status) {
+  (void)status;
+  struct server *server = work->data;
+  struct reload_waiter *waiting = server->waiting;
+  server->waiting = NULL;
+  server->loading = false;
+  if (server->stopping) {
+    load_free(server->loaded);
+    tell_waiters(waiting, "the server is stopping", "");
+    return;
+  }
+  bool ok = server->loaded != NULL && publish(server, server->loaded, server->load_why);
+  server->loaded = NULL;
+  if (ok && server->load_warning[0] != '\0')
+    log_warning("the old location data stay in use: %s", server->load_warning);
+  if (ok)
+    log_info("reloaded: build %s, %u zones, %u of them changed", server->served->build_id,
+             server->served->view.zone_count, server->served->changed);
+  else
+    log_error("reload failed, the old data stay in use: %s", server->load_why);
+  notify_ready();
+  tell_waiters(waiting, ok ? NULL : server->load_why, server->load_warning);
+  if (server->next != NULL && !server->loading)
+    start_load(server);
+}
+
+static void start_load(struct server *server) {
+  server->waiting = server->next;
+  server->next = NULL;
+  server->loading = true;
+  server->work.data = server;
+  notify_reloading();
+  if (uv_queue_work(server->loop, &server->work, load_work, load_done) == 0)
+    return;
+  snprintf(server->load_why, sizeof server->load_why, "out of memory");
+  server->loaded = NULL;
+  load_done(&server->work, 0);
+}
+
+void server_reload(struct server *server, server_reload_fn *done, void *arg) {
+  struct reload_waiter *waiter = calloc(1, sizeof *waiter);
+  if (waiter == NULL) {
+    if (done != NULL)
+      done(arg, "out of memory", "");
+    return;
+  }
+  waiter->done = done;
+  waiter->arg = arg;
+  struct reload_waiter **end = &server->next;
+  while (*end != NULL)
+    end = &(*end)->next;
+  *end = waiter;
+  if (!server->loading && !server->stopping)
+    start_load(server);
+}
+
+/* ---- start ------------------------------------------------------------------------------------
+ */
+
+static unsigned worker_threads(const struct settings *settings) {
+  return settings->threads != 0 ? settings->threads : uv_available_parallelism();
+}
+
+/* So many connections that the process never runs out of descriptors. */
+static unsigned connection_limit(const struct server *server) {
+  const struct settings *settings = server->settings;
+  unsigned wanted = settings->tcp_connections != 0 ? settings->tcp_connections : TCP_CONNECTIONS;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return wanted;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  rlim_t used = DESCRIPTORS_KEPT + settings->listen_count + worker_count(server->workers);
+  rlim_t left = limit.rlim_cur > used + TCP_LEAST ? limit.rlim_cur - used : TCP_LEAST;
+  if (left >= wanted)
+    return wanted;
+  log_warning("the limit on open files allows only %lu TCP connections, not %u",
+              (unsigned long)left, wanted);
+  return (unsigned)left;
+}
+
+static bool open_sockets(struct server *server, char *why) {
+  const struct settings *settings = server->settings;
+  /* TCP first: its addresses are not shared, so a server that runs already is found out. */
+  server->tcp = tcp_open(settings->listen, settings->listen_count, why);
+  if (server->tcp == NULL)
+    return false;
+  server->workers = worker_open(&packet_udp, settings->listen, settings->listen_count,
+                                worker_threads(settings), why);
+  if (server->workers == NULL)
+    return false;
+  if (settings->control == NULL)
+    return true;
+  server->control = control_open(server->loop, settings->control, server, why);
+  return server->control != NULL;
+}
+
+/* The control socket belongs to the user that the server becomes, and to the group of its users. */
+static bool give_control_away(const struct settings *settings, const struct privileges *to,
+                              char *why) {
+  gid_t gid = (gid_t)-1;
+  if (settings->control == NULL)
+    return true;
+  if (settings->group != NULL) {
+    const struct group *group = getgrnam(settings->group);
+    if (group == NULL) {
+      snprintf(why, SERVER_WHY, "group `%.100s`: there is no such group", settings->group);
+      return false;
+    }
+    gid = group->gr_gid;
+  }
+  uid_t uid = to != NULL ? to->uid : (uid_t)-1;
+  if (chown(settings->control, uid, gid) == 0)
+    return true;
+  snprintf(why, SERVER_WHY, "cannot give %.200s to its user and group", settings->control);
+  return false;
+}
+
+static bool drop_privileges(const struct server *server, char *why) {
+  const struct settings *settings = server->settings;
+  struct privileges to;
+  if (settings->user != NULL && !privileges_find(settings->user, &to, why))
+    return false;
+  if (!give_control_away(settings, settings->user != NULL ? &to : NULL, why))
+    return false;
+  if (settings->user != NULL && !privileges_drop(settings->user, &to, why))
+    return false;
+  privileges_no_new();
+  return true;
+}
+
+static bool load_first(struct server *server, char *why) {
+  server->facts = facts_open(server->settings->state, why);
+  if (server->facts == NULL)
+    return false;
+  struct load_request request = make_request(server);
+  struct served *served = load_run(&request, server->load_warning, why);
+  return served != NULL && publish(server, served, why);
+}
+
+static bool start_threads(struct server *server, char *why) {
+  const struct settings *settings = server->settings;
+  server->query = (struct query_config){
+      .udp_max = settings->udp_max != 0 ? (uint16_t)settings->udp_max : QUERY_UDP_MAX,
+      .nsid = settings->nsid,
+      .nsid_len = settings->nsid != NULL ? strlen(settings->nsid) : 0,
+  };
+  unsigned connections = connection_limit(server);
+  struct tcp_limits limits = {
+      .connections = connections,
+      .per_client = connections / 2 + 1,
+      .idle_ms = TCP_IDLE_MS,
+  };
+  return worker_start(server->workers, &server->view, &server->query, why) &&
+         tcp_start(server->tcp, &server->view, &server->query, &limits, why);
+}
+
+static void on_save(uv_timer_t *timer) {
+  static struct log_limit limit;
+  struct server *server = timer->data;
+  char why[FACTS_WHY];
+  if (!facts_flush(server->facts, why))
+    log_limited(&limit, LOG_LEVEL_ERROR, "the status of endpoints cannot be saved: %s", why);
+}
+
+bool server_open(struct server *server, const struct settings *settings, uv_loop_t *loop,
+                 char *why) {
+  *server = (struct server){.settings = settings, .loop = loop, .started_at = uv_hrtime()};
+  if (!open_sockets(server, why) || !drop_privileges(server, why) || !load_first(server, why) ||
+      !start_threads(server, why))
+    return false;
+  uv_timer_init(loop, &server->save_timer);
+  server->save_timer.data = server;
+  uv_timer_start(&server->save_timer, on_save, SAVE_MS, SAVE_MS);
+  log_geo_age(server->served);
+  for (size_t i = 0; i < settings->listen_count; i++)
+    log_info("listening on %s", settings->listen[i].text);
+  log_info("ready: build %s, %u zones, %u steered names", server->served->build_id,
+           server->served->view.zone_count, server->served->domain_count);
+  notify_ready();
+  return true;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
+
+void server_stop(struct server *server) {
+  if (server->stopping)
+    return;
+  server->stopping = true;
+  atomic_store(&server->cancel, true);
+  log_info("stopping");
+  notify_stopping();
+  worker_stop(server->workers);
+  tcp_stop(server->tcp);
+  server->workers = NULL;
+  server->tcp = NULL;
+  control_close(server->control);
+  server->control = NULL;
+  uv_close((uv_handle_t *)&server->save_timer, NULL);
+}
+
+void server_close(struct server *server) {
+  char why[FACTS_WHY];
+  worker_stop(server->workers);
+  tcp_stop(server->tcp);
+  control_close(server->control);
+  uv_run(server->loop, UV_RUN_DEFAULT);
+  tell_waiters(server->next, "the server is stopping", "");
+  if (server->facts != NULL && server->stopping && !facts_flush(server->facts, why))
+    log_error("the status of endpoints cannot be saved: %s", why);
+  load_free(server->served);
+  facts_close(server->facts);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server as the main thread sees it: what is served, who serves it, and how that changes.
+ *
+ * Everything here belongs to the main thread and its loop, but what is marked otherwise.
+ */
+#ifndef SLUICE_SERVER_SERVER_H
+#define SLUICE_SERVER_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <uv.h>
+
+#include "server/facts.h"
+#include "server/load.h"
+#include "server/query.h"
+#include "server/settings.h"
+
+enum { SERVER_WHY = 512 };
+
+/* The result of a reload; `why` is NULL on success.  Not called any more once the server stops. */
+typedef void server_reload_fn(void *arg, const char *why, const char *warning);
+
+struct reload_waiter;
+struct control;
+struct worker_pool;
+struct tcp;
+
+struct server {
+  const struct settings *settings;
+  uv_loop_t *loop;
+  const struct view *_Atomic view; /* what readers use, by RCU */
+  struct served *served;           /* its owner: the same view */
+  struct facts *facts;
+  struct query_config query;
+  struct worker_pool *workers;
+  struct tcp *tcp;
+  struct control *control;
+  uint64_t started_at; /* uv_hrtime() */
+
+  /* reload */
+  uv_work_t work;
+  bool loading;
+  bool stopping;
+  atomic_bool cancel; /* read by the loading thread */
+  struct served *loaded;
+  char load_warning[LOAD_WHY];
+  char load_why[LOAD_WHY];
+  struct reload_waiter *waiting; /* for the load that is running */
+  struct reload_waiter *next;    /* for one that starts after it */
+  uv_timer_t save_timer;
+};
+
+/* Binds, gives up privileges, loads and starts to answer.  False with a one-line reason in `why`
+ * (SERVER_WHY octets); call server_close() in both cases. */
+bool server_open(struct server *server, const struct settings *settings, uv_loop_t *loop,
+                 char *why);
+
+/*
+ * Loads the build and the location files in the background and publishes them; requests that come
+ * while one is running share the next.  `done` may be NULL.
+ */
+void server_reload(struct server *server, server_reload_fn *done, void *arg);
+
+/* Answers what has arrived, then closes all handles of the loop, which so comes to its end. */
+void server_stop(struct server *server);
+
+/* After the loop has ended. */
+void server_close(struct server *server);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/settings.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/fs.h"
+#include "zones/yaml_tree.h"
+
+enum { SETTINGS_FILE_MAX = 1 << 20, NSID_MAX = 128, UDP_LEAST = 512, UDP_MOST = 4096 };
+
+/* ---- keys, the same in file and flags ---------------------------------------------------------
+ */
+
+enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LISTEN, KEY_LOG };
+
+struct key {
+  const char *name;
+  enum key_kind kind;
+  size_t offset; /* in struct settings */
+  unsigned least, most;
+};
+
+#define TEXT(name)                                                                                 \
+  { #name, KEY_TEXT, offsetof(struct settings, name), 0, 0 }
+#define NUMBER(name, field, least, most)                                                           \
+  { name, KEY_NUMBER, offsetof(struct settings, field), least, most }
+static const struct key keys[] = {
+    TEXT(data),
+    {"listen", KEY_LISTEN, 0, 0, 0},
+    TEXT(geo),
+    TEXT(asn),
+    TEXT(control),
+    TEXT(health),
+    TEXT(state),
+    TEXT(user),
+    TEXT(group),
+    TEXT(nsid),
+    NUMBER("threads", threads, 1, SETTINGS_MAX_THREADS),
+    NUMBER("udp-max", udp_max, UDP_LEAST, UDP_MOST),
+    NUMBER("tcp-connections", tcp_connections, 1, 1000000),
+    {"log", KEY_LOG, 0, 0, 0},
+};
+enum { KEYS = sizeof keys / sizeof keys[0] };
+
+static bool set_text(char **place, const char *text, char *why) {
+  if (*text == '\0') {
+    snprintf(why, SETTINGS_WHY, "must not be empty");
+    return false;
+  }
+  char *copy = strdup(text);
+  if (copy == NULL) {
+    snprintf(why, SETTINGS_WHY, "out of memory");
+    return false;
+  }
+  free(*place);
+  *place = copy;
+  return true;
+}
+
+static bool set_number(unsigned *place, const struct key *key, const char *text, char *why) {
+  size_t digits = strspn(text, "0123456789");
+  unsigned long value = digits > 0 && digits < 10 ? strtoul(text, NULL, 10) : 0;
+  if (digits == 0 || text[digits] != '\0' || (text[0] == '0' && digits > 1) || value < key->least ||
+      value > key->most) {
+    snprintf(why, SETTINGS_WHY, "`%.100s` is not a number from %u to %u", text, key->least,
+             key->most);
+    return false;
+  }
+  *place = (unsigned)value;
+  return true;
+}
+
+static bool add_listen(struct settings *settings, const char *text, char *why) {
+  const char *reason;
+  struct address address;
+  if (!address_parse(text, &address, &reason)) {
+    snprintf(why, SETTINGS_WHY, "`%.100s`: %s", text, reason);
+    return false;
+  }
+  for (size_t i = 0; i < settings->listen_count; i++) {
+    if (strcmp(settings->listen[i].text, address.text) == 0) {
+      snprintf(why, SETTINGS_WHY, "%s is given twice", address.text);
+      return false;
+    }
+  }
+  if (settings->listen_count == SETTINGS_MAX_LISTEN) {
+    snprintf(why, SETTINGS_WHY, "at most %d addresses are possible", SETTINGS_MAX_LISTEN);
+    return false;
+  }
+  settings->listen[settings->listen_count++] = address;
+  return true;
+}
+
+static bool set_log(struct settings *settings, const char *text, char *why) {
+  bool json = strcmp(text, "json") == 0;
+  if (!json && strcmp(text, "text") != 0) {
+    snprintf(why, SETTINGS_WHY, "`%.100s` is neither `text` nor `json`", text);
+    return false;
+  }
+  settings->log = json ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
+  return true;
+}
+
+static bool set_key(struct settings *settings, const struct key *key, const char *text, char *why) {
+  void *place = (char *)settings + key->offset;
+  switch (key->kind) {
+  case KEY_TEXT:
+    return set_text(place, text, why);
+  case KEY_NUMBER:
+    return set_number(place, key, text, why);
+  case KEY_LISTEN:
+    return add_listen(settings, text, why);
+  case KEY_LOG:
+    return set_log(settings, text, why);
+  }
+  return false;
+}
+
+static const struct key *find_key(const char *name) {
+  for (size_t i = 0; i < KEYS; i++)
+    if (strcmp(keys[i].name, name) == 0)
+      return &keys[i];
+  return NULL;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------
+ */
+
+static bool fail_at(const char *path, const struct yaml_node *node, const char *key,
+                    const char *reason, char *why) {
+  snprintf(why, SETTINGS_WHY, "%.200s:%u:%u: `%.40s`: %.200s", path, node->line, node->column, key,
+           reason);
+  return false;
+}
+
+static bool take_value(struct settings *settings, const struct key *key, const char *path,
+                       const struct yaml_node *value, char *why) {
+  char reason[SETTINGS_WHY];
+  if (value->kind == YAML_SCALAR)
+    return set_key(settings, key, value->text, reason) ||
+           fail_at(path, value, key->name, reason, why);
+  if (value->kind != YAML_LIST || key->kind != KEY_LISTEN)
+    return fail_at(path, value, key->name,
+                   key->kind == KEY_LISTEN ? "must be an address or a list of addresses"
+                                           : "must be a single value",
+                   why);
+  for (size_t i = 0; i < value->count; i++) {
+    const struct yaml_node *item = value->items[i];
+    if (item->kind != YAML_SCALAR)
+      return fail_at(path, item, key->name, "must be a list of addresses", why);
+    if (!set_key(settings, key, item->text, reason))
+      return fail_at(path, item, key->name, reason, why);
+  }
+  return true;
+}
+
+static bool unknown_key(const char *path, const struct yaml_node *node, char *why) {
+  const char *names[KEYS];
+  for (size_t i = 0; i < KEYS; i++)
+    names[i] = keys[i].name;
+  const char *near = diag_nearest(node->text, names, KEYS);
+  char reason[SETTINGS_WHY] = "unknown key";
+  if (near != NULL)
+    snprintf(reason, sizeof reason, "unknown key (did you mean `%s`?)", near);
+  return fail_at(path, node, node->text, reason, why);
+}
+
+static bool take_tree(struct settings *settings, const char *path, const struct yaml_node *root,
+                      char *why) {
+  if (root->kind != YAML_MAP) {
+    snprintf(why, SETTINGS_WHY, "%.200s: must be a map of settings", path);
+    return false;
+  }
+  for (size_t i = 0; i < root->count; i++) {
+    const struct yaml_node *name = root->pairs[i].key;
+    const struct yaml_node *value = root->pairs[i].value;
+    const struct key *key = find_key(name->text);
+    if (key == NULL && value->kind == YAML_SCALAR)
+      return unknown_key(path, name, why);
+    if (key != NULL && !take_value(settings, key, path, value, why))
+      return false;
+  }
+  return true;
+}
+
+static bool read_file(struct settings *settings, const char *path, char *why) {
+  uint8_t *text = NULL;
+  size_t length = 0;
+  if (!fs_read(path, SETTINGS_FILE_MAX, &text, &length, why))
+    return false;
+  struct arena arena;
+  struct diag_list problems;
+  arena_init(&arena);
+  diag_init(&problems);
+  const struct yaml_node *root = yaml_tree_read(path, text, length, &arena, &problems);
+  bool ok = root != NULL && problems.errors == 0 && !problems.failed;
+  if (ok) {
+    ok = take_tree(settings, path, root, why);
+  } else if (problems.count > 0) {
+    const struct diag *first = &problems.items[0];
+    snprintf(why, SETTINGS_WHY, "%.200s:%u:%u: %.200s", first->path, first->line, first->column,
+             first->message);
+  } else {
+    snprintf(why, SETTINGS_WHY, "out of memory");
+  }
+  diag_close(&problems);
+  arena_close(&arena);
+  free(text);
+  return ok;
+}
+
+/* ---- flags ------------------------------------------------------------------------------------
+ */
+
+static const char help[] =
+    "Usage: sluiced --data DIR --listen ADDRESS@PORT [--listen ...] [OPTION...]\n"
+    "       sluiced -c FILE [OPTION...]\n"
+    "\n"
+    "Answers DNS queries from the current build in DIR, which `sluice build` makes.\n"
+    "\n"
+    "  -c, --config FILE     read settings from this file; flags win over it\n"
+    "      --data DIR        folder of builds\n"
+    "      --listen ADDRESS[@PORT]  serve UDP and TCP here (port 53 unless given)\n"
+    "      --geo FILE        location data (MMDB)\n"
+    "      --asn FILE        AS numbers (MMDB)\n"
+    "      --control SOCKET  Unix socket for `sluice status`, `reload`, `explain`...\n"
+    "      --health SOCKET   Unix socket of the health checker\n"
+    "      --state DIR       keep what was set at run time here, over restarts\n"
+    "      --user NAME       become this user once all addresses are bound\n"
+    "      --group NAME      its members may use the control socket\n"
+    "      --threads N       UDP workers for each address (default: one for each CPU)\n"
+    "      --udp-max N       largest UDP response in octets (default 1232)\n"
+    "      --tcp-connections N  most TCP connections at a time (default 4096)\n"
+    "      --nsid TEXT       name of this server for the NSID option\n"
+    "      --log text|json   form of the log on stderr\n"
+    "      --help, --version\n"
+    "\n"
+    "Signals: SIGHUP loads the build and location files again; SIGTERM answers what\n"
+    "has arrived, then ends.\n"
+    "\n"
+    "Examples:\n"
+    "  sluiced --data /var/lib/sluice --listen 127.0.0.1@5300\n"
+    "  sluiced -c /etc/sluice/sluice.yaml\n";
+
+enum { OPTION_HELP = 1000, OPTION_VERSION, OPTION_KEY /* and up: keys[] */ };
+
+/* Calls for each flag; true to go on. */
+struct flags {
+  struct settings *settings;
+  const char *file; /* -c */
+  bool listen_seen;
+  bool done;
+};
+
+static void make_options(struct option *options) {
+  size_t n = 0;
+  options[n++] = (struct option){"help", no_argument, NULL, OPTION_HELP};
+  options[n++] = (struct option){"version", no_argument, NULL, OPTION_VERSION};
+  options[n++] = (struct option){"config", required_argument, NULL, 'c'};
+  for (size_t i = 0; i < KEYS; i++)
+    options[n++] = (struct option){keys[i].name, required_argument, NULL, OPTION_KEY + (int)i};
+  options[n] = (struct option){NULL, 0, NULL, 0};
+}
+
+/* Goes through the arguments; `apply` false only looks for -c, --help and --version. */
+static bool walk_flags(struct flags *flags, int argc, char **argv, bool apply, char *why) {
+  struct option options[KEYS + 4];
+  make_options(options);
+  optind = 0; /* glibc: start anew */
+  opterr = 0;
+  int c;
+  while ((c = getopt_long(argc, argv, ":c:", options, NULL)) != -1) {
+    if (c == '?' || c == ':') {
+      snprintf(why, SETTINGS_WHY, "%s %.100s (see sluiced --help)",
+               c == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
+      return false;
+    }
+    if (c == OPTION_HELP || c == OPTION_VERSION) {
+      if (!flags->done)
+        fputs(c == OPTION_HELP ? help : "sluiced " SLUICE_VERSION "\n", stdout);
+      flags->done = true;
+    } else if (c == 'c') {
+      flags->file = optarg;
+    } else if (apply) {
+      const struct key *key = &keys[c - OPTION_KEY];
+      char reason[SETTINGS_WHY];
+      if (key->kind == KEY_LISTEN && !flags->listen_seen)
+        flags->settings->listen_count = 0; /* flags replace the file's list */
+      flags->listen_seen = flags->listen_seen || key->kind == KEY_LISTEN;
+      if (!set_key(flags->settings, key, optarg, reason)) {
+        snprintf(why, SETTINGS_WHY, "--%s: %.300s", key->name, reason);
+        return false;
+      }
+    }
+  }
+  if (optind == argc)
+    return true;
+  snprintf(why, SETTINGS_WHY, "unexpected argument `%.100s` (see sluiced --help)", argv[optind]);
+  return false;
+}
+
+enum settings_result settings_read(struct settings *settings, int argc, char **argv, char *why) {
+  *settings = (struct settings){.log = LOG_FORMAT_TEXT};
+  struct flags flags = {.settings = settings};
+  if (!walk_flags(&flags, argc, argv, false, why))
+    return SETTINGS_USAGE;
+  if (flags.done)
+    return SETTINGS_DONE;
+  if (flags.file != NULL && !read_file(settings, flags.file, why))
+    return SETTINGS_BAD;
+  if (!walk_flags(&flags, argc, argv, true, why))
+    return SETTINGS_USAGE;
+  enum settings_result bad = flags.file != NULL ? SETTINGS_BAD : SETTINGS_USAGE;
+  if (settings->nsid != NULL && strlen(settings->nsid) > NSID_MAX) {
+    snprintf(why, SETTINGS_WHY, "nsid: at most %d octets are possible", NSID_MAX);
+    return bad;
+  }
+  if (settings->data != NULL && settings->listen_count > 0)
+    return SETTINGS_OK;
+  snprintf(why, SETTINGS_WHY, "%s is missing (see sluiced --help)",
+           settings->data == NULL ? "--data DIR" : "--listen ADDRESS@PORT");
+  return bad;
+}
+
+void settings_close(struct settings *settings) {
+  for (size_t i = 0; i < KEYS; i++)
+    if (keys[i].kind == KEY_TEXT)
+      free(*(char **)(void *)((char *)settings + keys[i].offset));
+  *settings = (struct settings){.listen_count = 0};
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The machine's settings for sluiced: flags, and the file that `-c` names.  A flag wins over the
+ * file.  The file is YAML; a key of sluiced has the name of its long flag, and a map that sluiced
+ * does not know is the section of another program.
+ */
+#ifndef SLUICE_SERVER_SETTINGS_H
+#define SLUICE_SERVER_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/log.h"
+#include "server/address.h"
+
+enum {
+  SETTINGS_WHY = 512,
+  SETTINGS_MAX_LISTEN = 64,
+  SETTINGS_MAX_THREADS = 1024,
+};
+
+struct settings {
+  char *data;
+  struct address listen[SETTINGS_MAX_LISTEN];
+  size_t listen_count;
+  char *geo;                /* location file, or NULL */
+  char *asn;                /* AS number file, or NULL */
+  char *control;            /* control socket, or NULL: none */
+  char *health;             /* the checker's socket, or NULL: none */
+  char *state;              /* folder for what must survive a restart, or NULL: nothing is kept */
+  char *user;               /* to become after binding, or NULL */
+  char *group;              /* whose members may use the control socket, or NULL */
+  char *nsid;               /* RFC 5001 name of this server, or NULL */
+  unsigned threads;         /* UDP workers for each address; 0: one for each CPU */
+  unsigned udp_max;         /* largest UDP response; 0: the default */
+  unsigned tcp_connections; /* 0: the default */
+  enum log_format log;
+};
+
+enum settings_result {
+  SETTINGS_OK,
+  SETTINGS_DONE,  /* --help or --version was printed */
+  SETTINGS_USAGE, /* wrong usage: exit 2 */
+  SETTINGS_BAD,   /* a bad file: exit 1 */
+};
+
+/* Reads arguments and file.  On SETTINGS_USAGE and SETTINGS_BAD, `why` (SETTINGS_WHY octets) holds
+ * one line.  settings_close() frees the contents in every case. */
+enum settings_result settings_read(struct settings *settings, int argc, char **argv, char *why);
+void settings_close(struct settings *settings);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/stats.h"
+
+#include "server/tcp.h"
+#include "server/worker.h"
+
+static const char *const names[QUERY_COUNTERS] = {
+    [COUNT_QUERIES] = "queries",
+    [COUNT_RESPONSES] = "responses",
+    [COUNT_DROPPED_SHORT] = "dropped_short",
+    [COUNT_DROPPED_RESPONSE] = "dropped_response",
+    [COUNT_FORMERR] = "formerr",
+    [COUNT_NOTIMP] = "notimp",
+    [COUNT_REFUSED] = "refused",
+    [COUNT_BADVERS] = "badvers",
+    [COUNT_NXDOMAIN] = "nxdomain",
+    [COUNT_NODATA] = "nodata",
+    [COUNT_REFERRAL] = "referral",
+    [COUNT_STEERED] = "steered",
+    [COUNT_TRUNCATED] = "truncated",
+    [COUNT_ECS] = "ecs",
+    [COUNT_EDNS] = "edns",
+};
+
+static int put(json_t *json, const char *name, uint64_t value) {
+  return json_object_set_new(json, name, json_integer((json_int_t)value));
+}
+
+static uint64_t read_counter(const _Atomic uint64_t *counter) {
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+json_t *stats_json(const struct server *server) {
+  uint64_t totals[QUERY_COUNTERS] = {0};
+  uint64_t send_errors = worker_add_counters(server->workers, totals);
+  const struct tcp_counters *tcp = tcp_get_counters(server->tcp);
+  tcp_add_counters(server->tcp, totals);
+  json_t *json = json_object();
+  int failed = json == NULL;
+  for (size_t i = 0; i < QUERY_COUNTERS; i++)
+    failed |= put(json, names[i], totals[i]);
+  failed |= put(json, "send_errors", send_errors);
+  failed |= put(json, "tcp_accepted", read_counter(&tcp->accepted));
+  failed |= put(json, "tcp_open", read_counter(&tcp->open));
+  failed |= put(json, "tcp_evicted", read_counter(&tcp->evicted));
+  failed |= put(json, "tcp_timed_out", read_counter(&tcp->timed_out));
+  if (!failed)
+    return json;
+  json_decref(json);
+  return NULL;
+}
