@@ -21,7 +21,7 @@ import dns.tsig
 
 TIME = 1700000000
 SECRET = bytes(range(1, 33))
-NAME = dns.name.from_text("Transfer.Example.")
+NAME = dns.name.from_text("transfer.example.")
 ALGORITHMS = ["hmac-md5.sig-alg.reg.int", "hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384",
               "hmac-sha512"]
 
@@ -62,7 +62,7 @@ def show(name, wires):
     lines = []
     for wire in wires:
         text = wire.hex()
-        lines.append("\n".join(f'"{text[i:i + 96]}"' for i in range(0, len(text), 96)) + ",")
+        lines.append("\n".join(f'"{text[i:i + 88]}"' for i in range(0, len(text), 88)) + ",")
     print(f"static const char *const {name}[] = {{\n" + "\n".join(lines) + "\n};\n")
 
 
