@@ -8,8 +8,7 @@
 #include "base/fs.h"
 #include "base/name.h"
 #include "zones/build_lists.h"
-#include "zones/builddir.h"
-#include "zones/compile.h"
+#include "zones/build_products.h"
 #include "zones/image.h"
 
 enum {
@@ -188,40 +187,6 @@ static bool retire(struct run *run) {
 
 /* ---- zones ---------------------------------------------------------------------------------- */
 
-struct product {
-  char file[BUILDDIR_FILE + 32];
-  char sha[BUILDDIR_SHA + 1];
-};
-
-static bool take_over(struct run *run, const json_t *before, struct product *image,
-                      struct product *text) {
-  memcpy(image->sha, json_string_value(json_object_get(before, "image_sha256")), sizeof image->sha);
-  memcpy(text->sha, json_string_value(json_object_get(before, "zonefile_sha256")),
-         sizeof text->sha);
-  if (!builddir_has(&run->dir, image->file, image->sha) ||
-      !builddir_has(&run->dir, text->file, text->sha))
-    return false;
-  return builddir_link(&run->dir, image->file) && builddir_link(&run->dir, text->file);
-}
-
-typedef bool compile_fn(const struct model_zone *zone, uint32_t serial, struct buf *out, char *why);
-
-static bool make(struct run *run, const struct model_zone *zone, const char *name, uint32_t serial,
-                 compile_fn *compile, struct product *product) {
-  struct buf out;
-  char reason[WHY] = "";
-  buf_init(&out);
-  bool ok = compile(zone, serial, &out, reason);
-  if (!ok)
-    snprintf(run->why, WHY, "zone %.200s: %.300s", name, reason);
-  else if (out.failed || !builddir_sha(out.data, out.len, product->sha))
-    ok = out_of_memory(run);
-  else
-    ok = builddir_write(&run->dir, product->file, out.data, out.len, run->why);
-  buf_close(&out);
-  return ok;
-}
-
 /* Owner names that hold records, the steered ones included; the records are sorted by owner. */
 static size_t count_names(const struct model_zone *zone) {
   size_t names = 0;
@@ -243,34 +208,63 @@ static size_t count_names(const struct model_zone *zone) {
   return names;
 }
 
-static bool build_zone(struct run *run, const struct model_zone *zone) {
+/* The two products of a zone, next to each other in run->products. */
+enum { IMAGE, TEXT, PRODUCTS };
+
+static bool plan_product(struct build_product *product, const struct model_zone *zone,
+                         uint32_t serial, build_compile_fn *compile, const char *suffix,
+                         const json_t *sha) {
+  *product = (struct build_product){.zone = zone, .compile = compile, .serial = serial};
+  if (sha)
+    memcpy(product->sha, json_string_value(sha), sizeof product->sha);
+  return builddir_zone_file(zone->apex, suffix, product->file);
+}
+
+static bool plan_zone(struct run *run, const struct model_zone *zone,
+                      struct build_product *products) {
   char name[NAME_MAX_TEXT];
   char input[BUILDDIR_SHA + 1];
-  struct product image = {0};
-  struct product text = {0};
   name_to_text(name, zone->apex);
   builddir_hex(zone->input_hash, sizeof zone->input_hash, input);
-  if (!builddir_zone_file(zone->apex, "image", image.file) ||
-      !builddir_zone_file(zone->apex, "zone", text.file))
-    return out_of_memory(run);
-
   uint32_t serial = serial_of(run, zone, name, input);
   const json_t *before = json_object_get(run->previous, name);
   bool same = run->same_builder && before && same_input(before, input) &&
               json_integer_value(json_object_get(before, "serial")) == serial;
-  if (!same || !take_over(run, before, &image, &text)) {
-    if (!builddir_drop(&run->dir, image.file, run->why) ||
-        !make(run, zone, name, serial, compile_image, &image) ||
-        !make(run, zone, name, serial, compile_master_file, &text))
-      return false;
-    run->rebuilt++;
+  return plan_product(&products[IMAGE], zone, serial, compile_image, "image",
+                      same ? json_object_get(before, "image_sha256") : NULL) &&
+         plan_product(&products[TEXT], zone, serial, compile_master_file, "zone",
+                      same ? json_object_get(before, "zonefile_sha256") : NULL);
+}
+
+static json_t *zone_entry(const struct build_product *products) {
+  const struct build_product *image = &products[IMAGE];
+  const struct build_product *text = &products[TEXT];
+  const struct model_zone *zone = image->zone;
+  char name[NAME_MAX_TEXT];
+  char input[BUILDDIR_SHA + 1];
+  name_to_text(name, zone->apex);
+  builddir_hex(zone->input_hash, sizeof zone->input_hash, input);
+  return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "name", name, "serial",
+                   (json_int_t)image->serial, "input", input, "image", image->file, "image_sha256",
+                   image->sha, "zonefile", text->file, "zonefile_sha256", text->sha, "names",
+                   (json_int_t)count_names(zone), "domains", (json_int_t)zone->domain_count);
+}
+
+static bool build_zones(struct run *run) {
+  size_t count = run->model->zone_count;
+  struct build_product *products = calloc(count + 1, PRODUCTS * sizeof *products);
+  bool ok = products || out_of_memory(run);
+  for (size_t i = 0; ok && i < count; i++)
+    ok = plan_zone(run, &run->model->zones[i], &products[i * PRODUCTS]) || out_of_memory(run);
+  if (ok)
+    ok = build_make_products(&run->dir, products, count * PRODUCTS, run->why);
+  for (size_t i = 0; ok && i < count; i++) {
+    const struct build_product *pair = &products[i * PRODUCTS];
+    run->rebuilt += pair[IMAGE].made || pair[TEXT].made;
+    ok = json_array_append_new(run->zones, zone_entry(pair)) == 0 || out_of_memory(run);
   }
-  json_t *entry =
-      json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "name", name, "serial",
-                (json_int_t)serial, "input", input, "image", image.file, "image_sha256", image.sha,
-                "zonefile", text.file, "zonefile_sha256", text.sha, "names",
-                (json_int_t)count_names(zone), "domains", (json_int_t)zone->domain_count);
-  return json_array_append_new(run->zones, entry) == 0 || out_of_memory(run);
+  free(products);
+  return ok;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -332,8 +326,8 @@ bool build_run(const struct model *model, const struct build_options *options,
   buf_init(&run.old_manifest);
   run.zones = json_array();
   bool ok = run.zones ? read_previous(&run) : out_of_memory(&run);
-  for (size_t i = 0; ok && i < model->zone_count; i++)
-    ok = build_zone(&run, &model->zones[i]);
+  if (ok)
+    ok = build_zones(&run);
   if (ok)
     ok = finish(&run, result);
   result->zones = model->zone_count;

@@ -23,8 +23,7 @@ enum {
 static const char next_name[] = ".next"; /* only the holder of the lock uses it */
 
 static bool fail(const struct builddir *dir, char *why, const char *what, const char *file) {
-  const char *reason = strerror(errno);
-  snprintf(why, FS_WHY, "cannot %s %s/%s: %s", what, dir->data, file, reason);
+  snprintf(why, FS_WHY, "cannot %s %s/%s: %m", what, dir->data, file);
   return false;
 }
 
@@ -243,8 +242,13 @@ static bool make_next(struct builddir *dir, char *why) {
   return true;
 }
 
+static void reset(struct builddir *dir) {
+  memset(dir, 0, sizeof *dir);
+  dir->lock = dir->builds = dir->next = dir->previous = -1;
+}
+
 bool builddir_open(struct builddir *dir, const char *data, char *why) {
-  *dir = (struct builddir){.lock = -1, .builds = -1, .next = -1, .previous = -1};
+  reset(dir);
   dir->data = strdup(data);
   char *builds = fs_join(data, "builds");
   bool ok = false;
@@ -282,7 +286,7 @@ void builddir_close(struct builddir *dir) {
   close_fd(dir->builds);
   close_fd(dir->lock); /* and the lock goes with it */
   free(dir->data);
-  *dir = (struct builddir){.lock = -1, .builds = -1, .next = -1, .previous = -1};
+  reset(dir);
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
@@ -303,10 +307,6 @@ bool builddir_has(const struct builddir *dir, const char *file, const char *sha)
 
 bool builddir_link(struct builddir *dir, const char *file) {
   return dir->previous >= 0 && linkat(dir->previous, file, dir->next, file, 0) == 0;
-}
-
-bool builddir_drop(struct builddir *dir, const char *file, char *why) {
-  return unlinkat(dir->next, file, 0) == 0 || errno == ENOENT || fail(dir, why, "remove", file);
 }
 
 static bool write_all(int fd, const uint8_t *data, size_t len) {

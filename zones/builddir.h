@@ -10,6 +10,7 @@
 #ifndef SLUICE_ZONES_BUILDDIR_H
 #define SLUICE_ZONES_BUILDDIR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,8 +29,8 @@ struct builddir {
   int next;                      /* the temporary folder */
   int previous;                  /* the live build, -1 if there is none */
   char current[BUILDDIR_ID + 1]; /* name of the live build, "" if there is none */
-  size_t written;                /* files made anew, not taken from the live build */
-  bool sync_all;                 /* too many files to wait for each */
+  atomic_size_t written;         /* files made anew, not taken from the live build */
+  atomic_bool sync_all;          /* too many files to wait for each */
 };
 
 /* Makes the folders, waits for a build that is under way, and removes leftovers of killed ones. */
@@ -53,9 +54,6 @@ bool builddir_put(struct builddir *dir, const char *file, const void *data, size
 
 /* Makes all durable, gives the next build its name and switches to it. */
 bool builddir_switch(struct builddir *dir, const char *id, char *why);
-
-/* Removes a file of the next build again; one that does not exist is no error. */
-bool builddir_drop(struct builddir *dir, const char *file, char *why);
 
 /* Lower-case hex digits of `n` bytes, and a NUL. */
 void builddir_hex(const uint8_t *bytes, size_t n, char *out);

@@ -272,20 +272,19 @@ def test_a_foreign_folder_is_refused(make_config, tmp_path):
     assert "file" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def every_fault(tmp_path, config, old, errnos):
-    """Builds `config` over a copy of `old` with a fault at call 1, 2, 3, ... until none is left."""
-    for number in errnos:
-        at = 0
-        while True:
-            at += 1
-            data = tmp_path / f"fault-{number}-{at}"
-            shutil.copytree(old, data, symlinks=True)
-            args = ["build", config, "--out", data]
-            done = toollib.run_with_fault(at, args, number)
-            yield at, number, data, done
-            shutil.rmtree(data)
-            if done.returncode == 0 and at > 40:
-                break
+def every_fault(tmp_path, config, old, number=None):
+    """Builds `config` over a copy of `old` with a fault at call 1, 2, 3, ... until there is none."""
+    at = 0
+    reached = True
+    while reached:
+        at += 1
+        data = tmp_path / f"fault-{at}"
+        shutil.copytree(old, data, symlinks=True)
+        done, reached = toollib.run_with_fault(at, ["build", config, "--out", data],
+                                               tmp_path / "mark", number)
+        yield at, data, done
+        shutil.rmtree(data)
+    assert at > 20 and done.returncode == 0
 
 
 @pytest.fixture
@@ -302,7 +301,7 @@ def two_builds(make_config, tmp_path):
 def test_killed_at_every_step(two_builds, tmp_path):
     config, old, ids = two_builds
     seen = set()
-    for at, _, data, done in every_fault(tmp_path, config, old, [None]):
+    for at, data, done in every_fault(tmp_path, config, old):
         assert done.returncode in (0, -9), (at, done)
         live = os.readlink(data / "current")
         assert live in ids
@@ -319,7 +318,7 @@ def test_killed_at_every_step(two_builds, tmp_path):
 def test_a_full_or_broken_disk_at_every_step(two_builds, tmp_path, number):
     config, old, ids = two_builds
     failed = 0
-    for at, _, data, done in every_fault(tmp_path, config, old, [number]):
+    for at, data, done in every_fault(tmp_path, config, old, number):
         live = os.readlink(data / "current")
         toollib.manifest(data)
         if done.returncode == 0:

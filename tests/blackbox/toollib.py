@@ -96,7 +96,7 @@ def check_master_file(zone, path):
 # ---- faults ---------------------------------------------------------------------------------------
 
 # Counts the calls that change files; the one with number FAULT_AT fails with FAULT_ERRNO, or, without
-# that, ends the process as `kill -9` would at this moment.
+# that, ends the process as `kill -9` would at this moment.  FAULT_MARK is made when it was reached.
 FAULT_C = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -106,13 +106,15 @@ FAULT_C = r"""
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int due(void) {
   static long count;
   const char *at = getenv("FAULT_AT");
-  if (!at || ++count != atol(at))
+  if (!at || __sync_add_and_fetch(&count, 1) != atol(at))
     return 0;
+  syscall(SYS_openat, AT_FDCWD, getenv("FAULT_MARK"), O_CREAT | O_WRONLY, 0600);
   const char *number = getenv("FAULT_ERRNO");
   if (!number)
     kill(getpid(), SIGKILL);
@@ -160,18 +162,22 @@ def fault_library():
     return folder, str(library)
 
 
-def run_with_fault(at, args, errno=None):
-    """Runs `sluice ARGS` with a fault at the `at`-th call that changes files."""
+def run_with_fault(at, args, mark, errno=None):
+    """Runs `sluice ARGS` with a fault at the `at`-th call that changes files.  Returns the process
+    and whether there were so many calls."""
     env = sluicelib.environment()
     env["LD_PRELOAD"] = fault_library()[1]
     env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
     env["FAULT_AT"] = str(at)
+    env["FAULT_MARK"] = str(mark)
     if errno is not None:
         env["FAULT_ERRNO"] = str(errno)
     done = subprocess.run([sluicelib.program("sluice"), *map(str, args)], capture_output=True,
                           text=True, env=env, timeout=sluicelib.DEADLINE)
     assert not sluicelib.SANITIZER.search(done.stderr), done.stderr
-    return done
+    reached = mark.exists()
+    mark.unlink(missing_ok=True)
+    return done, reached
 
 
 # ---- a server that is not one ----------------------------------------------------------------------
