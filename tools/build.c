@@ -29,7 +29,7 @@ static int run(const struct config_input *input, const char *out) {
 }
 
 int command_build(int argc, char **argv) {
-  struct config_input input = {.dir = ".", .programs = true};
+  struct config_input input = {.dir = "."};
   const char *out = NULL;
   const struct cli_option options[] = {
       {"out", "DATA", "folder of the builds; DATA/current is\nswitched to the new one", &out, NULL},

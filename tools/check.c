@@ -18,7 +18,7 @@ static void print_counts(const struct model *model) {
 }
 
 int command_check(int argc, char **argv) {
-  struct config_input input = {.dir = ".", .programs = true, .compile = true};
+  struct config_input input = {.dir = ".", .compile = true};
   const struct cli_option options[] = {
       {"system", "FILE", "the machine's settings: exec checks are\nlooked up there", &input.system,
        NULL},

@@ -14,10 +14,11 @@ static struct model *read_directory(const struct config_input *input, struct dia
     cli_error("%s", why);
     return NULL;
   }
+  source->programs_known = input->system || input->no_program_check;
   struct model *model = config_load(source, problems);
   if (!model)
     cli_error("out of memory");
-  else if (input->programs)
+  else if (input->system)
     config_check_programs(model, input->system, problems);
   source->close(source);
   return model;

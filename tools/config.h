@@ -17,17 +17,15 @@ struct config_input {
   const char *zone_file; /* a master file, with `origin` */
   const char *origin;
   const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
-  bool programs;         /* look exec checks up, or warn that they could not be */
+  bool no_program_check; /* exec checks do not matter: no warning that they are not looked up */
   bool compile;          /* report zones that cannot be compiled, too */
 };
 
 /* Returns the model, or NULL after its errors were printed.  model_free() frees it. */
 struct model *config_read(const struct config_input *input);
 
-/*
- * Reports exec checks that the machine's settings do not define (they name them as keys of
- * `checks:`).  Without settings (NULL) each exec check gets a warning instead.
- */
+/* Reports exec checks that the machine's settings do not define; they name them as keys of
+ * `checks:`. */
 void config_check_programs(const struct model *model, const char *system,
                            struct diag_list *problems);
 

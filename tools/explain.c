@@ -137,7 +137,7 @@ static int explain_in_model(const struct arguments *args, const struct model *mo
 }
 
 static int explain_offline(const struct arguments *args) {
-  struct config_input input = {.dir = args->config};
+  struct config_input input = {.dir = args->config, .no_program_check = true};
   struct model *model = config_read(&input);
   if (!model)
     return CLI_FAILED;
