@@ -15,9 +15,9 @@ const char *helper_path(const char *relative);
 /*
  * A domain from JSON of these members (all but "endpoints" and "regions" optional):
  *   endpoints: {name: ["192.0.2.1", "2001:db8::1"] | "host.example." | {addresses, enabled}}
- *   regions:   {name: [level...]}, a level is {endpoint: weight}; a name is an atom or is in `defined`
- *   types, answers, ttl, draw_per
- * `defined`: {name: [atom...]} or NULL.  Fails the test on anything wrong.
+ *   regions:   {name: [level...]}, a level is {endpoint: weight}; a name is an atom or is in
+ * `defined` types, answers, ttl, draw_per `defined`: {name: [atom...]} or NULL.  Fails the test on
+ * anything wrong.
  */
 struct steer_domain *helper_domain(const json_t *json, const json_t *defined);
 

@@ -27,8 +27,7 @@ static json_t *convert(yaml_document_t *document, int index) {
   yaml_node_pair_t *pair = node->data.mapping.pairs.start;
   for (; pair < node->data.mapping.pairs.top; pair++) {
     yaml_node_t *key = yaml_document_get_node(document, pair->key);
-    json_object_set_new(json, (const char *)key->data.scalar.value,
-                        convert(document, pair->value));
+    json_object_set_new(json, (const char *)key->data.scalar.value, convert(document, pair->value));
   }
   return json;
 }
