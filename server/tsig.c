@@ -410,10 +410,10 @@ static enum tsig_result check_response(struct tsig_session *session, const uint8
 enum tsig_result tsig_verify_response(struct tsig_session *session, const uint8_t *message,
                                       size_t len, uint64_t now) {
   struct tsig_record record;
-  if (session->result != TSIG_OK && session->result != TSIG_PENDING)
-    return session->result; /* the stream is broken already */
   session->present = false;
   session->stripped_len = len;
+  if (session->result != TSIG_OK && session->result != TSIG_PENDING)
+    return session->result; /* the stream is broken already */
   switch (tsig_record_find(message, len, &record)) {
   case TSIG_MALFORMED:
     session->result = TSIG_FORMERR;

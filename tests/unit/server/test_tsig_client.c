@@ -122,6 +122,20 @@ Test(tsig_client, a_stream_must_be_whole_and_in_order) {
   cr_assert_eq(receive_in_order("1345", 0), TSIG_BADSIG, "a broken stream stays broken");
 }
 
+/* Nothing is cut off a message that was not looked at any more. */
+Test(tsig_client, strip_after_the_stream_broke) {
+  struct tsig_keys *keys = keys_of("hmac-sha256");
+  struct tsig_session session = ask(keys, VECTOR_HMAC_SHA256[0]);
+  struct message m = message_of(VECTOR_HMAC_SHA256[1]);
+  uint8_t none[1] = {7};
+  cr_assert_eq(tsig_verify_response(&session, m.octets, m.len, VECTOR_TIME + 301), TSIG_BADTIME);
+  cr_assert_eq(tsig_verify_response(&session, none, 1, VECTOR_TIME), TSIG_BADTIME);
+  cr_assert_eq(tsig_strip(&session, none), 1);
+  cr_assert_eq(none[0], 7);
+  tsig_close(&session);
+  tsig_keys_free(keys);
+}
+
 Test(tsig_client, unsigned_messages_in_a_row_are_limited) {
   struct tsig_keys *keys = keys_of("hmac-sha256");
   struct tsig_session session = ask(keys, VECTOR_STREAM_GAPS[0]);
