@@ -216,7 +216,8 @@ static size_t put_record(struct chase *c, const uint8_t *owner, const uint8_t *f
 static void move_to(struct chase *c, const uint8_t *target, size_t at) {
   uint8_t copy[NAME_BUF]; /* the target may be in the name that is replaced */
   size_t len = name_copy_lower(copy, target);
-  qname_set(&c->name, copy, len);
+  qname_read(&c->name, copy, len);
+  qname_hash(&c->name, copy);
   c->name_at = at;
 }
 

@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/qname.h"
 
-void qname_set(struct qname *q, const uint8_t *wire, size_t len) {
+size_t qname_read(struct qname *q, const uint8_t *wire, size_t readable) {
+  size_t end = readable < NAME_MAX_WIRE ? readable : NAME_MAX_WIRE;
+  size_t at = 0;
   unsigned labels = 0;
-  unsigned at = 0;
-  for (; wire[at] != 0; at += wire[at] + 1u)
-    q->at[labels++] = (uint8_t)at;
-  q->at[labels] = (uint8_t)at;
-  q->len = (uint16_t)len;
-  q->labels = (uint8_t)labels;
+  while (at < end) {
+    uint8_t n = wire[at];
+    q->at[labels] = (uint8_t)at;
+    at++;
+    if (n == 0) {
+      q->len = (uint16_t)at;
+      q->labels = (uint8_t)labels;
+      return at;
+    }
+    if (n > NAME_MAX_LABEL)
+      return 0;
+    labels++;
+    at += n;
+  }
+  return 0;
+}
 
+void qname_hash(struct qname *q, const uint8_t *wire) {
+  size_t len = q->len;
   size_t i = 0;
   for (; i + 8 <= len; i += 8) {
     uint64_t v = name_lower8(name_load8(wire + i));
@@ -21,6 +35,7 @@ void qname_set(struct qname *q, const uint8_t *wire, size_t len) {
   memcpy(q->name + i, &tail, 8);
   memset(q->name + i + 8, 0, 8);
 
+  unsigned labels = q->labels;
   uint64_t h = NAME_HASH_ROOT;
   q->hash[labels] = h;
   while (labels > 0) {

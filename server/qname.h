@@ -17,8 +17,13 @@ struct qname {
   _Alignas(8) uint8_t name[NAME_BUF + 8];
 };
 
-/* Takes a valid wire name of `len` octets. */
-void qname_set(struct qname *q, const uint8_t *wire, size_t len);
+/* Finds the labels of the wire name at `wire`, of which `readable` octets may be read.  Returns its
+ * length, 0 if it is not a whole uncompressed name of at most 255 octets (RFC 1035 section 2.3.4).
+ */
+size_t qname_read(struct qname *q, const uint8_t *wire, size_t readable);
+
+/* The second half: lower case and hashes of the name that qname_read() has found at `wire`. */
+void qname_hash(struct qname *q, const uint8_t *wire);
 
 /* The zone that encloses the name most closely, or NULL; with `above`, not one whose apex is the
  * name itself (for DS, RFC 4035 section 3.1.4.1). */

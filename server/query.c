@@ -105,13 +105,12 @@ static bool read_question(struct query *q) {
   const uint8_t *p = q->packet;
   if (wire_u16(p + WIRE_QDCOUNT) != 1)
     return false;
-  size_t len = name_wire_len(p + WIRE_QUESTION, q->length - WIRE_QUESTION);
+  size_t len = qname_read(&q->name, p + WIRE_QUESTION, q->length - WIRE_QUESTION);
   if (len == 0 || q->length - WIRE_QUESTION - len < QUESTION_TAIL)
     return false;
   q->question_end = (uint16_t)(WIRE_QUESTION + len + QUESTION_TAIL);
   q->qtype = wire_u16(p + WIRE_QUESTION + len);
   q->qclass = wire_u16(p + WIRE_QUESTION + len + 2);
-  q->name.len = (uint16_t)len;
   return true;
 }
 
@@ -154,7 +153,7 @@ void query_parse(struct query *q, const struct view *view, struct query_worker *
   check_question(q);
   if (q->verdict != VERDICT_LOOK_UP && q->verdict != VERDICT_CHAOS)
     return;
-  qname_set(&q->name, q->packet + WIRE_QUESTION, q->name.len);
+  qname_hash(&q->name, q->packet + WIRE_QUESTION);
   if (q->verdict == VERDICT_CHAOS)
     return;
   q->zone = qname_zone(&q->name, view, false);
