@@ -33,8 +33,9 @@ struct model_domain {
   struct steer_domain *steer;
   char *path;         /* of domain.yaml, as shown in messages */
   char *owner_text;   /* `owner:`, the team, or NULL */
-  json_t *health;     /* per endpoint: object endpoint -> merged, normalised health settings; NULL without */
-  json_t *alerts;     /* normalised `alerts:` or NULL */
+  json_t *health;     /* per endpoint: object endpoint -> merged, normalised health settings; NULL without
+                       * (zones/config_health.h tells the keys; times are in milliseconds) */
+  json_t *alerts;     /* normalised `alerts:` (on, page, to) or NULL */
   json_t *profiles;   /* profile -> {endpoint: weight} (of this domain and of defaults.yaml) */
   json_t *providers;  /* normalised `providers:` or NULL */
   json_t *pools;      /* endpoints whose `health`... reserved, NULL */
@@ -56,11 +57,14 @@ struct model_zone {
   uint8_t input_hash[32]; /* SHA-256 over all inputs of this zone: equal input, equal output */
 };
 
+struct arena;
+
 struct model {
   struct model_zone *zones; /* sorted by apex in canonical order */
   size_t zone_count;
   char *default_zone; /* text, or NULL */
   json_t *settings;   /* normalised rest of defaults.yaml: profiles, alerts, providers, regions */
+  struct arena *memory; /* of the paths in positions, and of the records; private */
 };
 
 void model_free(struct model *model);
@@ -76,6 +80,7 @@ struct config_source {
                char *why);
   void (*close)(struct config_source *source);
   const char *prefix; /* put before paths in messages ("" for git, "dir/" for a directory) */
+  bool programs_known; /* set by the caller if it looks exec checks up itself: no warning about them */
 };
 
 bool config_source_open_dir(const char *dir, struct config_source **source, char *why);

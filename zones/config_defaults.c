@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "steering/atom.h"
+#include "zones/config.h"
+#include "zones/config_health.h"
+#include "zones/host_name.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static bool read_atom(const struct config_file *file, const struct yaml_node *node,
+                      const struct yaml_node *regions, struct config_region *region) {
+  char show[CONFIG_SHOW];
+  const char *why = NULL;
+  struct steer_atom atom;
+  if (node->kind != YAML_SCALAR) {
+    config_error(file, node,
+                 "a region is a list of atoms such as ca, us-ny or 192.0.2.0/24; this "
+                 "is %s",
+                 config_show(node, show));
+    return false;
+  }
+  if (!steer_atom_parse(node->text, &atom, &why)) {
+    if (why != NULL)
+      config_error(file, node, "%s: %s", config_show(node, show), why);
+    else if (yaml_get(regions, node->text) != NULL)
+      config_error(file, node,
+                   "%s is the name of a region; a region holds only atoms such as ca, "
+                   "us-ny or 192.0.2.0/24",
+                   config_show(node, show));
+    else
+      config_error(file, node,
+                   "%s is no atom; write a continent (eu), country (ca), subdivision "
+                   "(ca-qc), net (192.0.2.0/24) or asn:64500",
+                   config_show(node, show));
+    return false;
+  }
+  for (uint32_t i = 0; i < region->atom_count; i++)
+    if (steer_atom_equal(&region->atoms[i], &atom))
+      return true; /* written twice */
+  region->atoms[region->atom_count++] = atom;
+  return true;
+}
+
+static bool read_region_name(const struct config_file *file, const struct yaml_node *key,
+                             const struct config_defaults *defaults) {
+  char show[CONFIG_SHOW];
+  if (!config_name(file, key, "the name of a region"))
+    return false;
+  if (steer_atom_is_built_in_form(key->text)) {
+    config_error(file, key,
+                 "the region %s would hide a built-in one (continent, country, "
+                 "subdivision, net or asn); choose another name",
+                 config_show(key, show));
+    return false;
+  }
+  for (size_t i = 0; i < defaults->region_count; i++) {
+    if (strcasecmp(defaults->regions[i].name, key->text) != 0)
+      continue;
+    config_error(file, key, "duplicate region %s: case does not matter in names of regions",
+                 config_show(key, show));
+    return false;
+  }
+  return true;
+}
+
+static bool read_region(struct config *config, const struct config_file *file,
+                        const struct yaml_node *regions, const struct yaml_pair *pair) {
+  struct config_defaults *defaults = &config->defaults;
+  const struct yaml_node *value = pair->value;
+  size_t count = value->kind == YAML_LIST ? value->count : 1;
+  bool ok = read_region_name(file, pair->key, defaults);
+  if (count == 0) {
+    config_error(file, value, "the region `%s` is empty; list its atoms", pair->key->text);
+    return false;
+  }
+  struct config_region region = {pair->key->text, calloc(count, sizeof *region.atoms), 0};
+  if (region.atoms == NULL)
+    return config_no_memory(config);
+  for (size_t i = 0; i < count; i++)
+    ok =
+        read_atom(file, value->kind == YAML_LIST ? value->items[i] : value, regions, &region) && ok;
+  /* Kept after an error too, so that domains that use it are not blamed. */
+  defaults->regions[defaults->region_count++] = region;
+  return ok;
+}
+
+static bool read_regions(struct config *config, const struct config_file *file,
+                         const struct yaml_node *node) {
+  if (!config_is_map(file, node, "`regions`"))
+    return false;
+  config->defaults.regions = calloc(node->count + 1, sizeof *config->defaults.regions);
+  if (config->defaults.regions == NULL)
+    return config_no_memory(config);
+  bool ok = true;
+  for (size_t i = 0; i < node->count; i++)
+    ok = read_region(config, file, node, &node->pairs[i]) && ok;
+  return ok;
+}
+
+static bool read_default_zone(struct config *config, const struct config_file *file,
+                              const struct yaml_node *node) {
+  char why[HOST_NAME_WHY];
+  char show[CONFIG_SHOW];
+  uint8_t name[NAME_BUF];
+  if (!config_text(file, node, "`default_zone`"))
+    return false;
+  size_t len = node->len;
+  if (len > 1 && node->text[len - 1] == '.')
+    len--;
+  if (!host_name_read_zone(name, node->text, len, why)) {
+    config_error(file, node, "`default_zone`: %s is not the name of a zone: %s",
+                 config_show(node, show), why);
+    return false;
+  }
+  config->defaults.default_zone = config_pos(file, node);
+  config->model->default_zone = strndup(node->text, len);
+  return config->model->default_zone != NULL || config_no_memory(config);
+}
+
+/* `regions` as JSON: name -> [atoms in the long spelling]. */
+static json_t *regions_json(const struct config_defaults *defaults) {
+  json_t *regions = json_object();
+  for (size_t i = 0; i < defaults->region_count; i++) {
+    json_t *list = json_array();
+    char text[64];
+    for (uint32_t a = 0; a < defaults->regions[i].atom_count; a++)
+      json_array_append_new(list,
+                            json_string(steer_atom_text(&defaults->regions[i].atoms[a], text)));
+    json_object_set_new(regions, defaults->regions[i].name, list);
+  }
+  return regions;
+}
+
+bool config_defaults_read(struct config *config, const struct yaml_node *root,
+                          const struct config_file *file) {
+  static const char *const keys[] = {"default_zone", "regions", "health",
+                                     "profiles",     "alerts",  "providers"};
+  struct config_defaults *d = &config->defaults;
+  bool ok = root == NULL || config_keys(file, root, "defaults.yaml", keys, COUNT(keys));
+  const struct yaml_node *node;
+  d->alerts = json_object();
+  d->providers = json_object();
+  if ((node = yaml_get(root, "regions")) != NULL)
+    ok = read_regions(config, file, node) && ok;
+  if ((node = yaml_get(root, "default_zone")) != NULL)
+    ok = read_default_zone(config, file, node) && ok;
+  if ((node = yaml_get(root, "profiles")) != NULL)
+    ok = (d->profiles = config_profiles_read(file, node, NULL)) != NULL && ok;
+  if ((node = yaml_get(root, "alerts")) != NULL)
+    ok = config_alert_routes(file, node, d->alerts) && ok;
+  if ((node = yaml_get(root, "providers")) != NULL)
+    ok = config_provider_list(file, node, d->providers) && ok;
+  if (root != NULL)
+    d->file = *file;
+  if ((node = yaml_get(root, "health")) != NULL) {
+    d->health = config_health_block(file, node);
+    ok = d->health != NULL && ok;
+  }
+  if (d->profiles == NULL)
+    d->profiles = json_object();
+  config->model->settings =
+      json_pack("{s:O, s:O, s:O, s:o}", "profiles", d->profiles, "alerts", d->alerts, "providers",
+                d->providers, "regions", regions_json(d));
+  return config->model->settings != NULL ? ok : config_no_memory(config);
+}
+
+void config_defaults_close(struct config_defaults *defaults) {
+  for (size_t i = 0; i < defaults->region_count; i++)
+    free(defaults->regions[i].atoms);
+  free(defaults->regions);
+  json_decref(defaults->health);
+  json_decref(defaults->profiles);
+  json_decref(defaults->alerts);
+  json_decref(defaults->providers);
+}
