@@ -2,8 +2,8 @@
 /*
  * Time of layer 1 with a real location file:
  *   geo_bench FILE.mmdb ATOM [ATOM...]       e.g.  geo_bench city.mmdb ca ca-qc eu 192.0.2.0/24
- * Each atom is a region of its own beside `global`.  Prints load and build times, the table's memory
- * and ns per lookup for random addresses and for the same few addresses again and again.
+ * Each atom is a region of its own beside `global`.  Prints load and build times, the table's
+ * memory and ns per lookup for random addresses and for the same few addresses again and again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,8 +90,8 @@ int main(int argc, char **argv) {
   double built = now();
   if (!table)
     return 1;
-  printf("load %.0f ms, table %.0f ms, %zu bytes\n", (loaded - start) * 1e3,
-         (built - loaded) * 1e3, geo_table_memory(table));
+  printf("load %.0f ms, table %.0f ms, %zu bytes\n", (loaded - start) * 1e3, (built - loaded) * 1e3,
+         geo_table_memory(table));
   for (int family = 4; family <= 6; family += 2) {
     measure(table, family, ADDRESSES);
     measure(table, family, 256);

@@ -86,6 +86,7 @@ static void no_family(struct steer_domain *d) {
   d->regions[2].atoms[0].net_family = 5;
 }
 static void no_levels(struct steer_domain *d) {
+  free(d->regions[4].levels[0].entries);
   d->regions[4].level_count = 0;
 }
 static void empty_level(struct steer_domain *d) {
