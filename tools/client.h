@@ -9,8 +9,7 @@
 
 /* The option table's line for --socket. */
 #define CLIENT_SOCKET_HELP                                                                         \
-  "the server's control socket (default: the\nvariable SLUICE_SOCKET, else "                       \
-  "/run/sluice/control.sock)"
+  "the server's control socket (default:\n$SLUICE_SOCKET, else /run/sluice/control.sock)"
 
 /*
  * Sends one request and waits for the reply.  Takes the reference of `request` over (NULL means
