@@ -64,7 +64,7 @@ static bool read_number(const char *text, uint64_t max, uint64_t *out) {
 }
 
 static const char *read_continent(const char *text, struct steer_atom *atom) {
-  char code[8];
+  char code[8] = {0}; /* as stored: nothing but zeros behind the code */
   copy_lower(code, text);
   if (strlen(text) != 2 || !is_continent(code))
     return "unknown continent (af an as eu na oc sa)";
@@ -74,7 +74,7 @@ static const char *read_continent(const char *text, struct steer_atom *atom) {
 }
 
 static const char *read_country(const char *text, struct steer_atom *atom) {
-  char code[8];
+  char code[8] = {0};
   copy_lower(code, text);
   if (strlen(text) != 2 || !steer_country_continent(code))
     return "unknown country (two letters of ISO 3166-1, or XK)";
@@ -86,7 +86,7 @@ static const char *read_country(const char *text, struct steer_atom *atom) {
 static const char *read_subdivision(const char *text, struct steer_atom *atom) {
   if (!is_subdivision_form(text))
     return WHY_SUBDIVISION;
-  char code[8];
+  char code[8] = {0};
   copy_lower(code, text);
   char country[3] = {code[0], code[1], '\0'};
   if (!steer_country_continent(country))

@@ -19,11 +19,12 @@ struct explain_input {
   struct steer_facts facts;
 };
 
-/* The whole document of spec/cli.md as a new JSON object (the caller's reference), NULL without memory. */
+/* The whole document of spec/cli.md as a new JSON object (the caller's reference), NULL without
+ * memory. */
 json_t *explain_json(const struct explain_input *input);
 
-/* The same document as text for people (malloc'd; 80 columns): works from explain_json()'s result, so
- * that an answer of a server's control socket prints the same. */
+/* The same document as text for people (malloc'd; 80 columns): works from explain_json()'s result,
+ * so that an answer of a server's control socket prints the same. */
 char *explain_text(const json_t *document);
 
 #endif

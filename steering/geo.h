@@ -3,8 +3,8 @@
  * Location data: from MaxMind DB files to one lookup per query.
  *
  * A `geo_db` holds the contents of a location file (GeoIP2 schema or the flat `country_code` one,
- * recognised by the data) and optionally of an AS number file.  It is read whole, checked and closed
- * at load, so that nothing done to the file afterwards (truncation, replacement) can hurt.
+ * recognised by the data) and optionally of an AS number file.  It is read whole, checked and
+ * closed at load, so that nothing done to the file afterwards (truncation, replacement) can hurt.
  *
  * A `geo_table` is layer 1 flattened for one distinct set of (region, atoms): address -> outcome.
  * Domains whose regions are the same share a table.  Tables and databases are immutable; any number
@@ -48,7 +48,8 @@ struct geo_location {
 bool geo_db_load(const char *geo_path, const char *asn_path, struct geo_db **db, char *why);
 void geo_db_free(struct geo_db *db);
 
-/* The same from the contents of files (either may be NULL); they are copied.  For tests and fuzzing. */
+/* The same from the contents of files (either may be NULL); they are copied.  For tests and
+ * fuzzing. */
 bool geo_db_load_memory(const void *geo, size_t geo_len, const void *asn, size_t asn_len,
                         struct geo_db **db, char *why);
 
@@ -58,14 +59,16 @@ uint64_t geo_db_build_epoch(const struct geo_db *db);
 /* True if the location file has IPv6 data; an IPv4-only file leaves IPv6 clients unplaced. */
 bool geo_db_has_ipv6(const struct geo_db *db);
 
-/* Looks one address up, for explain and tests; all fields empty where unknown.  `db` may be NULL. */
+/* Looks one address up, for explain and tests; all fields empty where unknown.  `db` may be NULL.
+ */
 void geo_db_locate(const struct geo_db *db, const struct geo_address *address,
                    struct geo_location *location);
 
 /* A decision of layer 1. */
 struct geo_outcome {
   uint16_t region; /* index into the domain's regions */
-  uint8_t scope;   /* coarsest correct ECS scope in bits of the address's own family (0 if only global) */
+  uint8_t
+      scope; /* coarsest correct ECS scope in bits of the address's own family (0 if only global) */
 };
 
 /*
@@ -82,7 +85,9 @@ size_t geo_table_memory(const struct geo_table *table);
 bool geo_table_same_key(const struct steer_domain *a, const struct steer_domain *b);
 uint64_t geo_table_key_hash(const struct steer_domain *domain);
 
-/* The lookup of the serving path: no branches on configuration, no allocation.  O(levels of a trie). */
-struct geo_outcome geo_table_lookup(const struct geo_table *table, const struct geo_address *address);
+/* The lookup of the serving path: no branches on configuration, no allocation.  O(levels of a
+ * trie). */
+struct geo_outcome geo_table_lookup(const struct geo_table *table,
+                                    const struct geo_address *address);
 
 #endif

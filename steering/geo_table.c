@@ -17,8 +17,8 @@
 
 enum { STEP = 6, SLOTS = 1 << STEP };
 
-#define IS_LEAF UINT32_C(0x80000000) /* of an entry of the first level; else it is a node's index  \
-                                      */
+/* Of an entry of the first level; without it the entry is a node's index. */
+#define IS_LEAF UINT32_C(0x80000000)
 
 struct node {
   uint64_t inner; /* slots that have a node */
@@ -86,8 +86,8 @@ static unsigned shared_bits(u128 a, u128 b) {
   return 64 + (unsigned)__builtin_clzll((uint64_t)a ^ (uint64_t)b);
 }
 
-/* The leaf at `start`, which run `i` holds.  A prefix around it stays inside the run if it is longer
- * than what `start` shares with the addresses just before and after the run. */
+/* The leaf at `start`, which run `i` holds.  A prefix around it stays inside the run if it is
+ * longer than what `start` shares with the addresses just before and after the run. */
 static uint32_t leaf_of(const struct builder *b, size_t i, u128 start) {
   unsigned scope = b->min_scope;
   u128 first = run_start(b->runs, i), last = run_end(b->runs, i);

@@ -7,8 +7,8 @@
  *   weight.c    4  weighted selection       the draw
  *
  * Layer 1 is asked per query through a flattened table (steering/geo.h); fence_match() is the same
- * rule in plain form, for explain, tests and for building that table.  Layers 2 and 3 run when facts
- * change and leave a `draw_table` for layer 4.  All functions are pure.
+ * rule in plain form, for explain, tests and for building that table.  Layers 2 and 3 run when
+ * facts change and leave a `draw_table` for layer 4.  All functions are pure.
  */
 #ifndef SLUICE_STEERING_LAYERS_H
 #define SLUICE_STEERING_LAYERS_H
@@ -35,10 +35,11 @@ size_t layer_entry_max(const struct steer_domain *domain, uint32_t region);
 size_t layer_entries(const struct steer_domain *domain, uint32_t region, enum steer_type type,
                      const struct steer_facts *facts, struct layer_entry *out);
 
-/* Layer 2: clears `present` of the entries that do not go on.  Returns true on fallback (no entry up). */
+/* Layer 2: clears `present` of the entries that do not go on.  Returns true on fallback (no entry
+ * up). */
 bool status_filter(const struct steer_domain *domain, enum steer_type type,
-                   const struct steer_facts *facts, uint32_t level_count, struct layer_entry *entries,
-                   size_t count);
+                   const struct steer_facts *facts, uint32_t level_count,
+                   struct layer_entry *entries, size_t count);
 
 /* True if the endpoint is down for the type: disabled by hand, or unhealthy. */
 bool status_is_down(const struct steer_endpoint *endpoint, const struct steer_status *status,
@@ -66,7 +67,8 @@ struct draw_table {
   struct draw_item items[];
 };
 
-/* Runs layers 2 and 3 for one (region, type); NULL without memory, or if the type is not offered. */
+/* Runs layers 2 and 3 for one (region, type); NULL without memory, or if the type is not offered.
+ */
 struct draw_table *draw_table_build(const struct steer_domain *domain, uint32_t region,
                                     enum steer_type type, const struct steer_facts *facts);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "steering/mmdb_data.h"
 
-#include <string.h>
-
 enum { DEPTH_MAX = 24 };
 
 static bool take(struct mmdb_data *d, size_t *offset, size_t n, uint64_t *number) {
@@ -131,9 +129,4 @@ bool mmdb_skip(struct mmdb_data *data, size_t *offset) {
 
 bool mmdb_check(struct mmdb_data *data, size_t *offset) {
   return walk(data, offset, true, 0);
-}
-
-bool mmdb_is(const struct mmdb_data *data, const struct mmdb_value *value, const char *text) {
-  return value->type == MMDB_STRING && value->count == strlen(text) &&
-         memcmp(data->bytes + value->content, text, value->count) == 0;
 }

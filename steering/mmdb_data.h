@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum mmdb_type {
   MMDB_POINTER = 1,
@@ -54,6 +55,10 @@ bool mmdb_skip(struct mmdb_data *data, size_t *offset);
 bool mmdb_check(struct mmdb_data *data, size_t *offset);
 
 /* True if the string `value` is `text`. */
-bool mmdb_is(const struct mmdb_data *data, const struct mmdb_value *value, const char *text);
+static inline bool mmdb_is(const struct mmdb_data *data, const struct mmdb_value *value,
+                           const char *text) {
+  return value->type == MMDB_STRING && value->count == strlen(text) &&
+         memcmp(data->bytes + value->content, text, value->count) == 0;
+}
 
 #endif

@@ -47,14 +47,14 @@ long steer_region_find(const struct steer_domain *domain, const char *name) {
   return -1;
 }
 
-static bool endpoint_has(const struct steer_endpoint *e, enum steer_type type) {
+bool steer_endpoint_has(const struct steer_endpoint *endpoint, enum steer_type type) {
   switch (type) {
   case STEER_A:
-    return e->addr4_count > 0;
+    return endpoint->addr4_count > 0;
   case STEER_AAAA:
-    return e->addr6_count > 0;
+    return endpoint->addr6_count > 0;
   default:
-    return e->host != NULL;
+    return endpoint->host != NULL;
   }
 }
 
@@ -73,7 +73,7 @@ static const char *check_endpoints(const struct steer_domain *d) {
     if (addresses == (e->host != NULL))
       return "an endpoint needs either addresses or a host name";
     for (int t = 0; t < STEER_TYPES; t++)
-      has[t] = has[t] || endpoint_has(e, (enum steer_type)t);
+      has[t] = has[t] || steer_endpoint_has(e, (enum steer_type)t);
   }
   if (has[STEER_CNAME] && (has[STEER_A] || has[STEER_AAAA]))
     return "a domain is all addresses or all host names";
@@ -198,7 +198,7 @@ static const char *check_level(const struct steer_domain *d, const struct steer_
       return "a level names an endpoint twice";
     seen[index] = stamp;
     for (int t = 0; t < STEER_TYPES; t++)
-      has[t] = has[t] || endpoint_has(&d->endpoints[index], (enum steer_type)t);
+      has[t] = has[t] || steer_endpoint_has(&d->endpoints[index], (enum steer_type)t);
   }
   for (int t = 0; t < STEER_TYPES; t++)
     if (d->offers[t] && !has[t])

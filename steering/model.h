@@ -3,11 +3,11 @@
  * What the four layers work on: one steered domain as the configuration describes it, and the facts
  * that change while it is served (status and weights).
  *
- * A `steer_domain` is made by the configuration reader or decoded from a zone image, and is immutable
- * afterwards; any number of threads may read it.  All memory of a domain belongs to it and is freed
- * by steer_domain_free().  Everything was validated before a domain exists: indexes are in range,
- * `global` is present, no level is empty.  (A decoder of untrusted bytes must establish the same with
- * steer_domain_validate().)
+ * A `steer_domain` is made by the configuration reader or decoded from a zone image, and is
+ * immutable afterwards; any number of threads may read it.  All memory of a domain belongs to it
+ * and is freed by steer_domain_free().  Everything was validated before a domain exists: indexes
+ * are in range, `global` is present, no level is empty.  (A decoder of untrusted bytes must
+ * establish the same with steer_domain_validate().)
  */
 #ifndef SLUICE_STEERING_MODEL_H
 #define SLUICE_STEERING_MODEL_H
@@ -46,8 +46,9 @@ struct steer_level {
   struct steer_entry *entries;
 };
 
-/* Atoms in order of rising specificity (spec: net > asn > subdivision > country > continent > global).
- * The second subdivision level beats the first; which one a code is, the location tells. */
+/* Atoms in order of rising specificity (spec: net > asn > subdivision > country > continent >
+ * global). The second subdivision level beats the first; which one a code is, the location tells.
+ */
 enum steer_atom_kind {
   ATOM_GLOBAL,
   ATOM_CONTINENT,
@@ -59,10 +60,10 @@ enum steer_atom_kind {
 
 struct steer_atom {
   enum steer_atom_kind kind;
-  char code[8];     /* lower case, NUL-terminated: "eu", "ca", "ca-qc" */
+  char code[8]; /* lower case, NUL-terminated: "eu", "ca", "ca-qc" */
   uint32_t asn;
-  uint8_t net[16];  /* IPv4 nets in the first 4 octets; host bits are zero */
-  uint8_t net_bits; /* 0..32 or 0..128 */
+  uint8_t net[16];    /* IPv4 nets in the first 4 octets; host bits are zero */
+  uint8_t net_bits;   /* 0..32 or 0..128 */
   uint8_t net_family; /* 4 or 6 */
 };
 
@@ -79,14 +80,15 @@ enum steer_draw_per { DRAW_PER_QUERY, DRAW_PER_SUBNET };
 struct steer_domain {
   uint8_t *owner; /* wire name in lower case (a wildcard's is "*.…") */
   uint32_t ttl;
-  bool offers[STEER_TYPES]; /* offered types; {A, AAAA} of the endpoints and `types:`, or CNAME alone */
+  bool offers[STEER_TYPES]; /* offered types; {A, AAAA} of the endpoints and `types:`, or CNAME
+                               alone */
   uint8_t answers;          /* 1..STEER_MAX_ANSWERS */
   enum steer_draw_per draw_per;
   uint32_t endpoint_count;
   struct steer_endpoint *endpoints;
   uint32_t region_count;
   struct steer_region *regions; /* in the order of the configuration */
-  uint32_t entry_count;         /* of all levels of all regions, in order: the index space of weights */
+  uint32_t entry_count; /* of all levels of all regions, in order: the index space of weights */
 };
 
 /* Status of one endpoint, as known now.  `manual` wins over the configuration's `enabled:`. */
@@ -104,6 +106,10 @@ struct steer_facts {
   const struct steer_status *status; /* endpoint_count items, or NULL */
   const int32_t *weights;            /* entry_count items, -1 = the configuration's; or NULL */
 };
+
+/* True if the endpoint has what answers the type: addresses of the family, or for CNAME a host
+ * name. */
+bool steer_endpoint_has(const struct steer_endpoint *endpoint, enum steer_type type);
 
 /* Frees a domain and all that it owns; NULL is allowed. */
 void steer_domain_free(struct steer_domain *domain);

@@ -11,17 +11,6 @@ size_t layer_entry_max(const struct steer_domain *domain, uint32_t region) {
   return count;
 }
 
-static bool endpoint_has_type(const struct steer_endpoint *e, enum steer_type type) {
-  switch (type) {
-  case STEER_A:
-    return e->addr4_count > 0;
-  case STEER_AAAA:
-    return e->addr6_count > 0;
-  default:
-    return e->host != NULL;
-  }
-}
-
 size_t layer_entries(const struct steer_domain *domain, uint32_t region, enum steer_type type,
                      const struct steer_facts *facts, struct layer_entry *out) {
   size_t index = 0; /* in the index space of weights */
@@ -33,7 +22,7 @@ size_t layer_entries(const struct steer_domain *domain, uint32_t region, enum st
   for (uint32_t l = 0; l < at->level_count; l++) {
     for (uint32_t i = 0; i < at->levels[l].entry_count; i++, index++) {
       struct steer_entry entry = at->levels[l].entries[i];
-      if (!endpoint_has_type(&domain->endpoints[entry.endpoint], type))
+      if (!steer_endpoint_has(&domain->endpoints[entry.endpoint], type))
         continue;
       bool overridden = weights && weights[index] >= 0;
       out[count++] = (struct layer_entry){
@@ -64,7 +53,11 @@ struct draw_table *draw_table_build(const struct steer_domain *domain, uint32_t 
                                     enum steer_type type, const struct steer_facts *facts) {
   if (!domain->offers[type])
     return NULL;
-  struct layer_entry *entries = calloc(layer_entry_max(domain, region), sizeof *entries);
+  /* Most regions are small, and one change of health may rebuild the tables of many domains. */
+  struct layer_entry small[64];
+  size_t max = layer_entry_max(domain, region);
+  struct layer_entry *entries =
+      max <= sizeof small / sizeof *small ? small : calloc(max, sizeof *entries);
   if (!entries)
     return NULL;
   size_t count = layer_entries(domain, region, type, facts, entries);
@@ -86,7 +79,8 @@ struct draw_table *draw_table_build(const struct steer_domain *domain, uint32_t 
     table->fallback = fallback;
     add_items(table, entries, count, all_zero);
   }
-  free(entries);
+  if (entries != small)
+    free(entries);
   return table;
 }
 

@@ -140,6 +140,35 @@ Test(weight, chances_of_two_draws_in_closed_form) {
   }
 }
 
+/* 16 items, too many for the way over subsets of the code under test, done here over subsets. */
+Test(weight, chances_of_several_draws_over_all_subsets) {
+  enum { COUNT = 16, SETS = 1 << COUNT };
+  static const uint16_t weights[COUNT] = {1,  2,  3,   5,    8,     13,    21,    34,
+                                          55, 89, 500, 4000, 20000, 65535, 65535, 7};
+  for (uint8_t n = 3; n <= 15; n = (uint8_t)(n + 4)) {
+    struct draw_table *t = table_of(weights, COUNT, n);
+    double *chance = calloc(SETS, sizeof *chance), want[COUNT] = {0}, got[COUNT];
+    chance[0] = 1;
+    for (unsigned set = 0; set < SETS; set++) {
+      double left = 0;
+      for (unsigned i = 0; i < COUNT; i++)
+        left += set >> i & 1 ? 0 : weights[i];
+      for (unsigned i = 0; i < COUNT; i++) {
+        if (__builtin_popcount(set) == n)
+          want[i] += set >> i & 1 ? chance[set] : 0;
+        else if (__builtin_popcount(set) < n && !(set >> i & 1))
+          chance[set | 1U << i] += chance[set] * weights[i] / left;
+      }
+    }
+    draw_probabilities(t, got);
+    for (unsigned i = 0; i < COUNT; i++)
+      cr_expect_lt(fabs(got[i] - want[i]), 1e-10, "n %d item %u: %.15f, not %.15f", n, i, got[i],
+                   want[i]);
+    free(chance);
+    free(t);
+  }
+}
+
 Test(weight, large_tables_sum_to_the_answers) {
   static uint16_t weights[2000];
   static double p[2000];
