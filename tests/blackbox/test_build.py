@@ -126,7 +126,7 @@ def test_steered_names_stand_in_the_master_file_with_their_default_answer(make_c
 
 def test_dangerous_zone_names_stay_in_the_folder(tmp_path):
     sluicelib.write_tree(tmp_path, {"in.zone": PLAIN})
-    for origin in ("..\\047..\\047evil.example", "\\.\\..example", "a\\000b.example", "."):
+    for origin in ("\\.\\.\\047\\.\\.\\047evil.example", "\\.\\..example", "a\\000b.example", "."):
         text = PLAIN if origin != "." else PLAIN.replace("www IN", "www.net IN")
         sluicelib.write_tree(tmp_path, {"in.zone": text})
         data = tmp_path / "data"
@@ -147,13 +147,7 @@ def test_same_input_gives_the_same_bytes(make_config, tmp_path):
     os.utime(two / "example.com/zone.yaml", (1, 1))
     build(one, tmp_path / "data1")
     build(two, tmp_path / "data2")
-    trees = [toollib.tree(tmp_path / d) for d in ("data1", "data2")]
-    ours = [{k: v for k, v in t.items() if k.endswith(("image", "zone", "manifest.json"))}
-            for t in trees]
-    assert len(ours[0]) == 3 and ours[0].keys() == ours[1].keys()
-    for name in ours[0]:
-        if not name.endswith("manifest.json"):
-            assert ours[0][name] == ours[1][name], name
+    assert toollib.tree(tmp_path / "data1") == toollib.tree(tmp_path / "data2")
 
 
 def test_the_same_folder_twice_changes_nothing(make_config, tmp_path):
@@ -225,7 +219,7 @@ def test_zone_list_names_every_bad_zone(tmp_path):
     with listing.open("a") as out:
         out.write("one\nz6.example z6.example.zone\nz..7 z1.example.zone\nz0.example z0.example.zone\n")
     done = sluicelib.sluice("build", "--zone-list", listing, "--out", tmp_path / "data", status=1)
-    for wanted in ("/in/z2.example.zone:5:", "/in/z4.example.zone:5:", "/in/list:7:1:",
+    for wanted in ("/in/z2.example.zone:5:", "/in/z4.example.zone:5:", "/in/list:7:1:", "/in/list:9:1:",
                    "z6.example.zone", "z..7", "z0.example"):
         assert wanted in done.stderr, wanted
     assert "z1.example.zone:" not in done.stderr and "z3." not in done.stderr
@@ -246,7 +240,7 @@ def test_a_bad_configuration_changes_nothing(make_config, tmp_path):
     before = toollib.tree(tmp_path / "data")
     bad = make_config({"cdn": toollib.DOMAIN.replace("one: 3", "won: 3")}, name="bad")
     done = build(bad, tmp_path / "data", status=1)
-    assert "cdn/domain.yaml:8:" in done.stderr and "won" in done.stderr
+    assert "cdn/domain.yaml:9:" in done.stderr and "won" in done.stderr
     assert toollib.tree(tmp_path / "data") == before
     build(bad, tmp_path / "new", status=1)
     assert not (tmp_path / "new").exists()

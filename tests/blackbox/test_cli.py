@@ -117,7 +117,7 @@ def test_check_reports_every_problem(make_config):
                           "b": toollib.DOMAIN.replace("spare: 1", "spaer: 1")})
     done = sluicelib.sluice("check", config, status=1)
     assert done.stdout == ""
-    assert "a/domain.yaml:6:" in done.stderr and "b/domain.yaml:9:" in done.stderr
+    assert "a/domain.yaml:6:" in done.stderr and "b/domain.yaml:10:" in done.stderr
 
 
 def test_check_of_nothing(tmp_path):
@@ -138,7 +138,7 @@ def test_exec_checks_are_looked_up_in_the_machines_settings(make_config, tmp_pat
                                     "broken.yaml": "checks: [\n"})
     assert not sluicelib.sluice("check", config, "--system", tmp_path / "good.yaml").stderr
     done = sluicelib.sluice("check", config)
-    assert "cdn/domain.yaml:10:" in done.stderr and ": warning: " in done.stderr
+    assert "cdn/domain.yaml:12:" in done.stderr and ": warning: " in done.stderr
     done = sluicelib.sluice("check", config, "--system", tmp_path / "bad.yaml", status=1)
     assert "cdn/domain.yaml" in done.stderr and "defines no check `disk`" in done.stderr
     done = sluicelib.sluice("check", config, "--system", tmp_path / "broken.yaml", status=1)

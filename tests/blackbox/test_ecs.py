@@ -97,11 +97,13 @@ def ecs_bytes(family, source, scope, address):
 @pytest.mark.parametrize("family", [0, 1, 2])
 def test_source_length_zero(server, family):
     """The client asks not to be placed: the packet's address decides (RFC 7871 section 7.1.2)."""
-    reply = server.ask("cdn.example.com.", "A", options=[ecs_bytes(family, 0, 0, b"")])
-    assert rcode(reply) == "NOERROR" and rdata(reply) == ["192.0.2.4"]
-    wire = [o for o in reply.options if o.otype == 8]
-    assert len(wire) == 1
-    assert wire[0].to_wire() == struct.pack("!HBB", family, 0, 0)
+    query = sluicelib.make_query("cdn.example.com.", "A", options=[ecs_bytes(family, 0, 0, b"")])
+    raw = sluicelib.exchange(server.address, server.port, query.to_wire())
+    # dnspython knows no family 0, so the OPT is looked at as octets: it stands last.
+    option = struct.pack("!HHHBB", 8, 4, family, 0, 0)
+    assert raw.endswith(option)
+    assert raw[3] & 15 == 0 and raw[7] == 1, "one answer"
+    assert bytes([192, 0, 2, 4]) in raw
 
 
 @pytest.mark.parametrize("option", [
