@@ -254,6 +254,21 @@ static bool chain_default(struct compiler *c, const struct tree_node *n, struct 
   return finish(c, n, start, entry, chain->end == CHAIN_CHASE ? chain->owner : NULL);
 }
 
+/* A DS at the cut that the chain leads to is the parent's to answer (RFC 4035 section 3.1.4.1). */
+static bool chain_ds(struct compiler *c, const struct tree_node *n, struct node_entries *e,
+                     size_t start, const struct chain *chain) {
+  const struct tree_node *cut = &c->tree.nodes[chain->node];
+  if (chain->end != CHAIN_REFERRAL || !name_equal(chain->owner, cut->name))
+    return true;
+  struct rrset ds = find_rrset(c, cut, LDNS_RR_TYPE_DS);
+  add_chain(c, n, chain);
+  if (ds.count)
+    add_set(c, BODY_ANSWER, chain->owner, ds);
+  else
+    add_soa(c);
+  return finish(c, n, start, new_entry(c, n, e, LDNS_RR_TYPE_DS), NULL);
+}
+
 static bool cname_entries(struct compiler *c, const struct tree_node *n, struct node_entries *e,
                           size_t start) {
   struct chain *chain = malloc(sizeof *chain);
@@ -265,6 +280,7 @@ static bool cname_entries(struct compiler *c, const struct tree_node *n, struct 
   bool ok = chain_default(c, n, e, start, chain);
   struct rrset own = find_rrset(c, n, LDNS_RR_TYPE_CNAME);
   ok = ok && plain_entry(c, n, e, start, own);
+  ok = ok && chain_ds(c, n, e, start, chain);
   const struct tree_node *end = &c->tree.nodes[chain->node];
   for (uint32_t at = 0; ok && chain->end == CHAIN_DATA && at < end->rr_count;) {
     struct rrset set = next_rrset(c, end, &at);
