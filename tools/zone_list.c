@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "base/name.h"
 #include "tools/config.h"
 
 enum { LIST_LIMIT = 256 << 20 /* bytes */ };
@@ -45,6 +46,12 @@ static void add_line(struct model *model, const char *list, unsigned line, char 
   if (!file || next_word(&text)) {
     diag_error(problems, pos, "a line is `origin file`: two words, such as `example.com. %s`",
                "example.com.zone");
+    return;
+  }
+  uint8_t wire[NAME_BUF];
+  const char *why;
+  if (!name_from_text(wire, origin, strlen(origin), NULL, &why)) {
+    diag_error(problems, pos, "the origin `%s` is not a domain name: %s", origin, why);
     return;
   }
   char *path = beside(list, file);

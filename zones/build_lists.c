@@ -2,6 +2,7 @@
 #include "zones/build_lists.h"
 
 #include <arpa/inet.h>
+#include <string.h>
 
 #include "base/name.h"
 
@@ -90,11 +91,23 @@ static json_t *checks_entry(const struct model_zone *zone, const struct model_do
                    shared(domain->alerts), "endpoints", endpoints_json(domain));
 }
 
+/* "zone/name/domain.yaml": the path in the repository, wherever that was checked out. */
+static const char *path_in_repository(const char *path) {
+  if (!path)
+    return NULL;
+  unsigned slashes = 0;
+  for (const char *p = path + strlen(path); p > path; p--)
+    if (p[-1] == '/' && ++slashes == 3)
+      return p;
+  return path;
+}
+
 static json_t *domains_entry(const struct model_zone *zone, const struct model_domain *domain) {
   return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "domain", name_json(domain->steer->owner),
                    "zone", name_json(zone->apex), "owner", text_or_null(domain->owner_text), "path",
-                   text_or_null(domain->path), "ttl", (json_int_t)domain->steer->ttl, "profiles",
-                   shared(domain->profiles), "providers", shared(domain->providers));
+                   text_or_null(path_in_repository(domain->path)), "ttl",
+                   (json_int_t)domain->steer->ttl, "profiles", shared(domain->profiles),
+                   "providers", shared(domain->providers));
 }
 
 static json_t *list_json(const struct model *model, bool checks) {
