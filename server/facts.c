@@ -2,18 +2,25 @@
 #include "server/facts.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <urcu-qsbr.h>
+#include <uv.h>
 
 #include "base/fs.h"
 #include "base/log.h"
 #include "server/facts_store.h"
 
-enum { STATE_FILE_MAX = 256 << 20, STATE_FILE_MODE = 0600 };
+enum {
+  STATE_FILE_MAX = 256 << 20,
+  STATE_FILE_MODE = 0600,
+  SHARES_MAX = 16,
+  SHARE_LEAST = 4096, /* domains for which one more thread is worth starting */
+};
 
 struct facts {
   struct fact_table table;
@@ -127,11 +134,17 @@ static bool is_same_for_layers(struct steer_status a, struct steer_status b) {
          (a.health6 == HEALTH_DOWN) == (b.health6 == HEALTH_DOWN);
 }
 
-static struct steer_status *status_at(struct served *served, uint32_t domain, uint16_t endpoint) {
+/* Makes room for the status of a domain's endpoints; false without memory. */
+static bool make_room(struct served *served, uint32_t domain) {
   struct served_domain *state = &served->states[domain];
-  if (state->status == NULL)
-    state->status = calloc(served->domains[domain].steer->endpoint_count, sizeof *state->status);
-  return state->status != NULL ? &state->status[endpoint] : NULL;
+  if (state->facts != NULL)
+    return true;
+  size_t count = served->domains[domain].steer->endpoint_count;
+  state->facts = calloc(count, sizeof(struct fact *) + sizeof *state->status);
+  if (state->facts == NULL)
+    return false;
+  state->status = (struct steer_status *)(void *)(state->facts + count);
+  return true;
 }
 
 /* Domains whose tables have to be made anew, with the new tables. */
@@ -147,14 +160,56 @@ static bool refresh_init(struct refresh *r, size_t most) {
   return r->domains != NULL && r->draws != NULL;
 }
 
-static bool refresh_compute(struct refresh *r, const struct served *served) {
-  for (size_t i = 0; i < r->count; i++) {
-    struct steer_facts known = facts_of(served, r->domains[i]);
-    r->draws[i] = load_make_draws(served->domains[r->domains[i]].steer, &known);
-    if (r->draws[i] == NULL)
-      return false;
+/* A share of the work of refresh_compute(). */
+struct share {
+  struct refresh *refresh;
+  const struct served *served;
+  size_t from, to;
+  pthread_t thread;
+  bool started;
+  bool ok;
+};
+
+static void *compute_share(void *arg) {
+  struct share *share = arg;
+  struct refresh *r = share->refresh;
+  share->ok = true;
+  for (size_t i = share->from; share->ok && i < share->to; i++) {
+    struct steer_facts known = facts_of(share->served, r->domains[i]);
+    r->draws[i] = load_make_draws(share->served->domains[r->domains[i]].steer, &known);
+    share->ok = r->draws[i] != NULL;
   }
-  return true;
+  return NULL;
+}
+
+/* Makes the new tables; many of them on all processors, for a change that touches every domain has
+ * to be live at once. */
+static bool refresh_compute(struct refresh *r, const struct served *served) {
+  struct share shares[SHARES_MAX];
+  size_t count = r->count / SHARE_LEAST + 1;
+  size_t processors = uv_available_parallelism();
+  if (count > processors)
+    count = processors;
+  if (count > SHARES_MAX)
+    count = SHARES_MAX;
+  bool ok = true;
+  for (size_t i = 0; i < count; i++) {
+    shares[i] = (struct share){.refresh = r,
+                               .served = served,
+                               .from = r->count * i / count,
+                               .to = r->count * (i + 1) / count};
+    shares[i].started =
+        i > 0 && pthread_create(&shares[i].thread, NULL, compute_share, &shares[i]) == 0;
+  }
+  for (size_t i = 0; i < count; i++)
+    if (!shares[i].started)
+      compute_share(&shares[i]);
+  for (size_t i = 0; i < count; i++) {
+    if (shares[i].started)
+      pthread_join(shares[i].thread, NULL);
+    ok = ok && shares[i].ok;
+  }
+  return ok;
 }
 
 /* Publishes the new tables; afterwards `draws` holds the old ones. */
@@ -219,7 +274,7 @@ bool facts_attach(struct facts *facts, struct served *served) {
   uint64_t mark = ++facts->mark;
   size_t gone = 0;
   for (size_t i = 0; ok && i < facts->table.capacity; i++) {
-    const struct fact *fact = facts->table.slots[i];
+    struct fact *fact = facts->table.slots[i];
     uint32_t domain;
     uint16_t endpoint;
     if (fact == NULL)
@@ -228,11 +283,11 @@ bool facts_attach(struct facts *facts, struct served *served) {
       gone++;
       continue;
     }
-    struct steer_status *status = status_at(served, domain, endpoint);
-    ok = status != NULL;
+    ok = make_room(served, domain);
     if (ok) {
-      *status = fact_status(fact);
-      if (!is_same_for_layers(*status, (struct steer_status){.manual = MANUAL_NONE}))
+      served->states[domain].facts[endpoint] = fact;
+      served->states[domain].status[endpoint] = fact_status(fact);
+      if (!is_same_for_layers(fact_status(fact), (struct steer_status){.manual = MANUAL_NONE}))
         refresh_add(&refresh, served, domain, mark);
     }
   }
@@ -266,12 +321,20 @@ static bool kind_is_set(const struct fact *fact, enum fact_kind kind) {
   return fact->values[FACT_FORCED4] != 0 || fact->values[FACT_FORCED6] != 0;
 }
 
-static bool change_fact(struct facts *facts, const struct served *served,
-                        const struct fact_change *change, const struct fact_author *author,
-                        struct undo *undo) {
+/* The record of an endpoint, made if there is none; NULL without memory. */
+static struct fact *take_fact(struct facts *facts, struct served *served,
+                              const struct fact_change *change) {
+  if (!make_room(served, change->domain))
+    return NULL;
+  struct fact **place = &served->states[change->domain].facts[change->endpoint];
   const struct steer_domain *steer = served->domains[change->domain].steer;
-  struct fact *fact =
-      fact_table_get(&facts->table, steer->owner, steer->endpoints[change->endpoint].name);
+  if (*place == NULL)
+    *place = fact_table_get(&facts->table, steer->owner, steer->endpoints[change->endpoint].name);
+  return *place;
+}
+
+static bool change_fact(struct fact *fact, const struct fact_change *change,
+                        const struct fact_author *author, struct undo *undo) {
   if (fact == NULL)
     return false;
   *undo = (struct undo){.fact = fact, .value = fact->values[change->field]};
@@ -292,17 +355,14 @@ static bool change_fact(struct facts *facts, const struct served *served,
 }
 
 /* Takes one change over into the status that layer 2 reads. */
-static bool change_status(struct facts *facts, struct served *served,
+static void change_status(struct facts *facts, struct served *served,
                           const struct fact_change *change, const struct fact *fact,
                           struct refresh *refresh) {
-  struct steer_status *status = status_at(served, change->domain, change->endpoint);
-  if (status == NULL)
-    return false;
+  struct steer_status *status = &served->states[change->domain].status[change->endpoint];
   struct steer_status next = fact_status(fact);
   if (!is_same_for_layers(*status, next))
     refresh_add(refresh, served, change->domain, facts->mark);
   *status = next;
-  return true;
 }
 
 /* Latest first, so that an endpoint changed twice gets its first value back. */
@@ -317,8 +377,7 @@ static void take_back(struct served *served, const struct fact_change *changes, 
       fact_note_clear(&fact->notes[kind_of(changes[i].field)]);
       fact->notes[kind_of(changes[i].field)] = undos[i].note;
     }
-    if (served->states[changes[i].domain].status != NULL)
-      served->states[changes[i].domain].status[changes[i].endpoint] = fact_status(fact);
+    served->states[changes[i].domain].status[changes[i].endpoint] = fact_status(fact);
   }
 }
 
@@ -327,10 +386,12 @@ static bool change_all(struct facts *facts, struct served *served,
                        const struct fact_author *author, struct undo *undos,
                        struct refresh *refresh) {
   facts->mark++;
-  for (size_t i = 0; i < count; i++)
-    if (!change_fact(facts, served, &changes[i], author, &undos[i]) ||
-        !change_status(facts, served, &changes[i], undos[i].fact, refresh))
+  for (size_t i = 0; i < count; i++) {
+    struct fact *fact = take_fact(facts, served, &changes[i]);
+    if (!change_fact(fact, &changes[i], author, &undos[i]))
       return false;
+    change_status(facts, served, &changes[i], fact, refresh);
+  }
   return refresh_compute(refresh, served);
 }
 

@@ -248,7 +248,7 @@ static void free_domains(struct served *served) {
       break;
     load_free_draws(atomic_load_explicit(&served->domains[i].draws, memory_order_relaxed),
                     load_table_count(served->domains[i].steer));
-    free(served->states[i].status);
+    free(served->states[i].facts);
   }
   free(served->domains);
   free(served->states);

@@ -20,6 +20,7 @@
 struct load_image; /* a mapped image, shared by the views that serve it */
 struct load_geo;   /* location data, shared likewise */
 struct load_tables;
+struct fact; /* what facts.c records about an endpoint */
 
 struct served_zone {
   char *name; /* presentation form, with the final dot */
@@ -30,7 +31,8 @@ struct served_zone {
 
 /* What the main thread keeps about a domain beside what workers read. */
 struct served_domain {
-  struct steer_status *status; /* of its endpoints; NULL as long as nothing is known of any */
+  struct fact **facts; /* of its endpoints, borrowed; NULL as long as nothing is known of any */
+  struct steer_status *status; /* likewise, in the same block of memory */
   uint64_t mark;               /* of the change that touched it last (facts.c) */
 };
 
