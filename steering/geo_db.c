@@ -21,10 +21,13 @@ static const char WHY_LOOP[] = "its search tree has loops";
 static const char WHY_DATA[] = "a record is damaged";
 static const char WHY_MEMORY[] = "out of memory";
 
-/* An open-addressed table of places in an array or of numbers; keys are spread by a hash. */
+/* An open-addressed table from a number that is not 0 to another. */
+struct slot {
+  uint32_t key; /* 0: free */
+  uint32_t value;
+};
 struct slots {
-  uint64_t *keys; /* data offset + 1, 0 if free */
-  uint32_t *values;
+  struct slot *items;
   size_t size; /* a power of two */
   size_t used;
 };
@@ -45,59 +48,46 @@ struct loader {
   const char *why;     /* what failed */
 };
 
-static uint64_t spread(uint64_t key) {
-  key ^= key >> 31;
-  key *= UINT64_C(0x9e3779b97f4a7c15);
-  return key ^ key >> 29;
-}
-
-static void slots_close(struct slots *s) {
-  free(s->keys);
-  free(s->values);
+static uint32_t spread(uint32_t key) {
+  uint64_t wide = key * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint32_t)(wide >> 32);
 }
 
 /* The slot of a key, or the free one where it belongs. */
-static size_t slots_find(const struct slots *s, uint64_t key) {
-  size_t i = (size_t)spread(key) & (s->size - 1);
-  while (s->keys[i] && s->keys[i] != key)
+static struct slot *slots_find(const struct slots *s, uint32_t key) {
+  size_t i = spread(key) & (s->size - 1);
+  while (s->items[i].key && s->items[i].key != key)
     i = (i + 1) & (s->size - 1);
-  return i;
+  return &s->items[i];
 }
 
+/* Makes room for one more. */
 static bool slots_reserve(struct slots *s) {
   if (s->size && s->used < s->size / 2)
     return true;
   struct slots wide = {.size = s->size ? s->size * 2 : 256, .used = s->used};
-  wide.keys = calloc(wide.size, sizeof *wide.keys);
-  wide.values = calloc(wide.size, sizeof *wide.values);
-  if (!wide.keys || !wide.values) {
-    slots_close(&wide);
+  wide.items = calloc(wide.size, sizeof *wide.items);
+  if (!wide.items)
     return false;
-  }
-  for (size_t i = 0; i < s->size; i++) {
-    if (!s->keys[i])
-      continue;
-    size_t to = slots_find(&wide, s->keys[i]);
-    wide.keys[to] = s->keys[i];
-    wide.values[to] = s->values[i];
-  }
-  slots_close(s);
+  for (size_t i = 0; i < s->size; i++)
+    if (s->items[i].key)
+      *slots_find(&wide, s->items[i].key) = s->items[i];
+  free(s->items);
   *s = wide;
   return true;
 }
 
-static void slots_put(struct slots *s, size_t at, uint64_t key, uint32_t value) {
-  s->keys[at] = key;
-  s->values[at] = value;
+static void slots_put(struct slots *s, struct slot *at, uint32_t key, uint32_t value) {
+  *at = (struct slot){key, value};
   s->used++;
 }
 
-static uint64_t location_key(const struct geo_location *location) {
-  uint64_t hash = 1;
+static uint32_t location_key(const struct geo_location *location) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
   const uint8_t *bytes = (const uint8_t *)location;
   for (size_t i = 0; i < sizeof *location; i++)
     hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-  return hash ? hash : 1;
+  return (uint32_t)(hash ^ hash >> 32);
 }
 
 static bool append_location(struct loader *l, const struct geo_location *location) {
@@ -119,16 +109,16 @@ static bool intern_location(struct loader *l, const struct geo_location *locatio
                             uint32_t *index) {
   if (!slots_reserve(&l->by_place))
     return false;
-  uint64_t key = location_key(location);
+  uint32_t key = location_key(location);
   for (;; key++) { /* two locations of one hash take keys in a row */
     key = key ? key : 1;
-    size_t at = slots_find(&l->by_place, key);
-    if (!l->by_place.keys[at]) {
+    struct slot *at = slots_find(&l->by_place, key);
+    if (!at->key) {
       *index = l->db->location_count;
       slots_put(&l->by_place, at, key, *index);
       return append_location(l, location);
     }
-    *index = l->by_place.values[at];
+    *index = at->value;
     if (memcmp(&l->db->locations[*index], location, sizeof *location) == 0)
       return true;
   }
@@ -146,19 +136,23 @@ static bool decode(struct loader *l, size_t offset, uint32_t *value) {
 }
 
 /* The value of the record at a data offset, each decoded once. */
-static bool record_value(struct loader *l, size_t offset, uint32_t *value) {
+static bool record_value(struct loader *l, uint32_t offset, uint32_t *value) {
+  if (offset == UINT32_MAX) { /* a record that points before the data section */
+    l->why = WHY_TREE;
+    return false;
+  }
   if (!slots_reserve(&l->by_offset)) {
     l->why = WHY_MEMORY;
     return false;
   }
-  size_t at = slots_find(&l->by_offset, (uint64_t)offset + 1);
-  if (l->by_offset.keys[at]) {
-    *value = l->by_offset.values[at];
+  struct slot *at = slots_find(&l->by_offset, offset + 1);
+  if (at->key) {
+    *value = at->value;
     return true;
   }
   if (!decode(l, offset, value))
     return false;
-  slots_put(&l->by_offset, at, (uint64_t)offset + 1, *value);
+  slots_put(&l->by_offset, at, offset + 1, *value);
   return true;
 }
 
@@ -268,8 +262,8 @@ static bool load_opened(struct geo_db *db, MMDB_s *mmdb, bool is_asn, const char
     snprintf(why, MMDB_WHY, "%s: %s", name, l.why);
   geo_map_trim(map4);
   geo_map_trim(map6);
-  slots_close(&l.by_offset);
-  slots_close(&l.by_place);
+  free(l.by_offset.items);
+  free(l.by_place.items);
   if (!is_asn) {
     db->build_epoch = mmdb->metadata.build_epoch;
     db->has_ipv6 = mmdb->metadata.ip_version == 6;

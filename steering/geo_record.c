@@ -71,6 +71,7 @@ static bool code_in_map(struct mmdb_data *d, size_t offset, const char *name, si
         return false;
       take_code(d, &v, min, max, digits, out);
       *known = true;
+      return true; /* names in many languages follow: not walked for each record again */
     }
     if (!mmdb_skip(d, &p.at))
       return false;
