@@ -38,32 +38,30 @@ static bool unknown_region(struct domain_reading *d, const struct yaml_node *key
   return false;
 }
 
+static bool copy_atoms(struct domain_reading *d, struct steer_region *region,
+                       const struct steer_atom *atoms, uint32_t count) {
+  region->atoms = calloc((size_t)count + 1, sizeof *region->atoms);
+  if (region->atoms == NULL)
+    return config_no_memory(d->config);
+  memcpy(region->atoms, atoms, count * sizeof *atoms);
+  region->atom_count = count;
+  return true;
+}
+
 static bool read_atoms(struct domain_reading *d, struct steer_region *region,
                        const struct yaml_node *key) {
   struct steer_atom atom;
   const char *why = NULL;
   char show[CONFIG_SHOW];
+  if (steer_atom_parse(key->text, &atom, &why))
+    return copy_atoms(d, region, &atom, 1);
   const struct config_region *defined = find_defined(d->config, key->text);
-  if (defined != NULL) {
-    region->atoms = calloc(defined->atom_count + 1, sizeof *region->atoms);
-    if (region->atoms == NULL)
-      return config_no_memory(d->config);
-    memcpy(region->atoms, defined->atoms, defined->atom_count * sizeof *region->atoms);
-    region->atom_count = defined->atom_count;
-    return true;
-  }
-  if (!steer_atom_parse(key->text, &atom, &why)) {
-    if (why == NULL)
-      return unknown_region(d, key);
-    config_error(&d->file, key, "%s: %s", config_show(key, show), why);
-    return false;
-  }
-  region->atoms = malloc(sizeof *region->atoms);
-  if (region->atoms == NULL)
-    return config_no_memory(d->config);
-  region->atoms[0] = atom;
-  region->atom_count = 1;
-  return true;
+  if (defined != NULL)
+    return copy_atoms(d, region, defined->atoms, defined->atom_count);
+  if (why == NULL)
+    return unknown_region(d, key);
+  config_error(&d->file, key, "%s: %s", config_show(key, show), why);
+  return false;
 }
 
 struct placed_atom {
@@ -115,6 +113,8 @@ static bool read_entry(struct domain_reading *d, struct steer_level *level,
   uint32_t weight = 0;
   bool ok = config_weight(&d->file, pair, &weight);
   long index = steer_endpoint_find(d->steer, pair->key->text);
+  if (index < 0 && d->steer->endpoint_count == 0)
+    return false; /* that there are none is said already */
   if (index < 0) {
     const struct steer_domain *s = d->steer;
     const char **words = calloc((size_t)s->endpoint_count + 1, sizeof *words);

@@ -291,15 +291,17 @@ static void read_zonefile(struct zone_reading *z, const struct yaml_node *node,
                               .utf8 = true};
   zonefile_read_text(&zonefile, path, (const char *)data, len);
   free(data);
+  size_t kept = before;
   for (size_t i = before; i < z->list.count; i++) {
     struct model_rr *rr = &z->list.rrs[i];
     clear_serial(rr);
-    if (rr->type == RECORD_SOA && soa != NULL && name_equal(rr->owner, z->zone->apex)) {
+    if (rr->type == RECORD_SOA && soa != NULL && name_equal(rr->owner, z->zone->apex))
       config_error(&z->file, soa, "the SOA stands here and in %s (line %u); keep one of them",
                    rr->pos.path, rr->pos.line);
-      soa = NULL;
-    }
+    else
+      z->list.rrs[kept++] = *rr;
   }
+  z->list.count = kept;
 }
 
 /* ---- all together -----------------------------------------------------------------------------
