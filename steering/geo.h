@@ -64,8 +64,8 @@ bool geo_db_has_ipv6(const struct geo_db *db);
 void geo_db_locate(const struct geo_db *db, const struct geo_address *address,
                    struct geo_location *location);
 
-/* A decision of layer 1.  The scope is the coarsest correct one for ECS, in bits of the address's own
- * family: 0 if the domain has only one region. */
+/* A decision of layer 1.  The scope is the coarsest correct one for ECS, in bits of the address's
+ * own family: 0 if the domain has only one region. */
 struct geo_outcome {
   uint16_t region; /* index into the domain's regions */
   uint8_t scope;
