@@ -166,6 +166,9 @@ struct chase {
   size_t name_at;                               /* where in the message the current name stands */
   struct qname name;                            /* the current name */
   uint8_t given[IMAGE_MAX_CHAIN + 1][NAME_BUF]; /* owners of the aliases given */
+  unsigned dname_count;
+  const struct image_node *dnames[IMAGE_MAX_CHAIN + 1]; /* that were given: each once, however often
+                                                         * the chain goes through it */
 };
 
 static bool was_given(const struct chase *c, const uint8_t *owner) {
@@ -277,6 +280,18 @@ static void put_negative(struct chase *c, const struct image *image) {
 /* ---- following ---------------------------------------------------------------------------------
  */
 
+/* True if the DNAME is in the answer, or was there already. */
+static bool put_dname(struct chase *c, const struct image_node *node, const struct record *r) {
+  for (unsigned i = 0; i < c->dname_count; i++)
+    if (c->dnames[i] == node)
+      return true;
+  if (c->dname_count > IMAGE_MAX_CHAIN)
+    return false;
+  c->dnames[c->dname_count++] = node;
+  return put_record(c, image_node_name(node), r->fixed, r->rdata, r->rdata_len, &c->a->ancount) !=
+         0;
+}
+
 /* RFC 6672 section 3.1: the DNAME, and the CNAME synthesised from it.  True if the chain goes on.
  */
 static bool through_dname(struct chase *c, const struct image_node *node) {
@@ -288,7 +303,7 @@ static bool through_dname(struct chase *c, const struct image_node *node) {
     return false;
   if (was_given(c, c->name.name))
     return false;
-  if (!put_record(c, image_node_name(node), r.fixed, r.rdata, r.rdata_len, &a->ancount))
+  if (!put_dname(c, node, &r))
     return false;
 
   size_t prefix = (size_t)(c->name.len - node->name_len);
@@ -402,6 +417,7 @@ void compose_chase(struct answer *a, const uint8_t *target, size_t target_at) {
   struct chase c;
   c.a = a;
   c.count = 0;
+  c.dname_count = 0;
   note_finished(&c);
   move_to(&c, target, target_at);
   run(&c);
@@ -411,6 +427,7 @@ void compose_dname(struct answer *a, const struct image_node *node) {
   struct chase c;
   c.a = a;
   c.count = 0;
+  c.dname_count = 0;
   c.name = a->q->name;
   c.name_at = WIRE_QUESTION;
   if (through_dname(&c, node))

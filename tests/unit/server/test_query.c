@@ -35,6 +35,8 @@ static const char zone_text[] =
     "d.example. 300 IN DNAME t.example.\n"
     "x.t.example. 300 IN A 192.0.2.66\n"
     "intodname.example. 300 IN CNAME x.d.example.\n"
+    "twice.again.example. 300 IN A 192.0.2.67\n"
+    "r.again.example. 300 IN DNAME again.example.\n"
     "dlong.example. 300 IN DNAME "
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."
@@ -225,6 +227,14 @@ Test(query, dname) {
               TRANSPORT_UDP);
   cr_expect_eq(packet[3] & 15, RCODE_YXDOMAIN);
   cr_expect_gt(length, 0);
+}
+
+Test(query, a_dname_met_twice_is_given_once) {
+  expect("twice.r.r.again.example.", "A",
+         "NOERROR aa | r.again.example. DNAME again.example.; "
+         "twice.r.r.again.example. CNAME twice.r.again.example.; "
+         "twice.r.again.example. CNAME twice.again.example.; "
+         "twice.again.example. A 192.0.2.67 | |");
 }
 
 Test(query, steered) {
