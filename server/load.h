@@ -26,7 +26,24 @@ struct served_zone {
   char *name; /* presentation form, with the final dot */
   uint32_t serial;
   int64_t names; /* owner names, as the manifest says */
+  bool secondary; /* not of the build, but transferred from a primary */
   struct load_image *image;
+};
+
+/* A zone that is transferred from a primary (server/secondary.h). */
+struct load_secondary {
+  const char *name;    /* presentation form, with the final dot */
+  const uint8_t *apex; /* wire format, lower case, padded */
+  const char *image;   /* path; NULL: nothing can be served, the answer is SERVFAIL */
+  int64_t names;       /* owner names */
+  bool expired;        /* `image` is NULL because what there was has expired */
+};
+
+/* Why a secondary zone is not served, though its image was to be. */
+struct load_problem {
+  char *zone;   /* presentation form */
+  char *why;    /* one line */
+  bool damaged; /* the image cannot be used; else the build has a zone of this name */
 };
 
 /* What the main thread keeps about a domain beside what workers read. */
@@ -50,6 +67,8 @@ struct served {
   uint32_t index_mask;
   struct load_tables *tables;
   struct load_geo *geo;
+  struct load_problem *problems; /* of secondary zones; all others are served all the same */
+  size_t problem_count;
 };
 
 struct load_request {
@@ -57,6 +76,9 @@ struct load_request {
   const char *geo_path;          /* or NULL */
   const char *asn_path;          /* or NULL */
   const struct served *previous; /* or NULL at start */
+  const struct load_secondary *secondary; /* served beside the build's zones */
+  size_t secondary_count;
+  bool keep_build; /* take the build's zones from `previous`, whatever DATA/current is */
   const atomic_bool *cancel;     /* or NULL; set by another thread, makes load_run() fail soon */
 };
 

@@ -55,6 +55,7 @@ void shared_image_drop(struct load_image *image) {
   if (image == NULL || !drop(&image->references))
     return;
   image_close(&image->image);
+  free(image->memory);
   free(image);
 }
 

@@ -29,6 +29,7 @@ bool shared_file_equal(const struct shared_file *a, const struct shared_file *b)
 struct load_image {
   struct image image;
   struct shared_file file;
+  uint8_t *memory; /* NULL, or the bytes of an image that is in no file; freed with it */
   atomic_uint references;
 };
 

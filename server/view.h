@@ -28,8 +28,15 @@ struct view_domain {
   uint32_t index;                           /* in its image */
 };
 
+enum view_zone_state {
+  VIEW_ZONE_SERVED,
+  VIEW_ZONE_NOT_READY, /* a secondary zone that was never transferred: SERVFAIL */
+  VIEW_ZONE_EXPIRED,   /* a secondary zone whose primaries are gone for too long: SERVFAIL */
+};
+
 struct view_zone {
-  const struct image *image;
+  const struct image *image; /* just an apex unless VIEW_ZONE_SERVED */
+  enum view_zone_state state;
   struct view_domain *domains; /* image->header->domain_count of them */
 };
 

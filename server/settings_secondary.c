@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/settings_secondary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+
+enum { WHY = 512, DIGITS_MAX = 12 };
+
+struct reading {
+  const char *path;
+  char *why;
+};
+
+static bool fail(const struct reading *r, const struct yaml_node *at, const char *key,
+                 const char *reason) {
+  snprintf(r->why, WHY, "%.180s:%u:%u: `%.40s`: %.200s", r->path, at->line, at->column, key,
+           reason);
+  return false;
+}
+
+static bool read_name(const struct reading *r, const struct yaml_node *value, const char *key,
+                      uint8_t *out) {
+  uint8_t name[NAME_BUF];
+  const char *reason = NULL;
+  char text[256];
+  if (value->kind != YAML_SCALAR || value->len == 0)
+    return fail(r, value, key, "must be a name");
+  if (name_from_text(name, value->text, value->len, NULL, &reason) == 0) {
+    snprintf(text, sizeof text, "`%.100s` is not a domain name: %.100s", value->text, reason);
+    return fail(r, value, key, text);
+  }
+  name_copy_lower(out, name);
+  return true;
+}
+
+static bool read_number(const struct reading *r, const struct yaml_node *value, const char *key,
+                        uint64_t *out) {
+  size_t digits = value->kind == YAML_SCALAR ? strspn(value->text, "0123456789") : 0;
+  if (digits == 0 || digits > DIGITS_MAX || value->text[digits] != '\0' || value->text[0] == '0')
+    return fail(r, value, key, "must be a number from 1 on");
+  *out = strtoull(value->text, NULL, 10);
+  return true;
+}
+
+static bool read_primary(const struct reading *r, const struct yaml_node *value,
+                         struct address *out) {
+  const char *reason = "must be an address, or ADDRESS@PORT";
+  char text[256];
+  if (value->kind == YAML_SCALAR && address_parse(value->text, out, &reason)) {
+    if (!address_is_wildcard(out))
+      return true;
+    reason = "no primary has this address";
+  }
+  if (value->kind != YAML_SCALAR)
+    return fail(r, value, "primaries", reason);
+  snprintf(text, sizeof text, "`%.80s`: %.100s", value->text, reason);
+  return fail(r, value, "primaries", text);
+}
+
+static bool read_primaries(const struct reading *r, const struct yaml_node *value,
+                           struct settings_secondary_zone *zone) {
+  size_t count = value->kind == YAML_LIST ? value->count : 0;
+  if (count == 0 || count > SETTINGS_SECONDARY_PRIMARIES)
+    return fail(r, value, "primaries", "must be a list of 1 to 16 addresses");
+  zone->primaries = calloc(count, sizeof *zone->primaries);
+  if (zone->primaries == NULL)
+    return fail(r, value, "primaries", "out of memory");
+  zone->primary_count = count;
+  for (size_t i = 0; i < count; i++)
+    if (!read_primary(r, value->items[i], &zone->primaries[i]))
+      return false;
+  return true;
+}
+
+static bool unknown_key(const struct reading *r, const struct yaml_node *key) {
+  static const char *const known[] = {"zone", "primaries", "tsig", "max-records", "max-octets"};
+  const char *near = diag_nearest(key->text, known, sizeof known / sizeof *known);
+  char text[128] = "unknown key";
+  if (near != NULL)
+    snprintf(text, sizeof text, "unknown key (did you mean `%s`?)", near);
+  return fail(r, key, key->text, text);
+}
+
+static bool read_key(const struct reading *r, const struct yaml_pair *pair,
+                     struct settings_secondary_zone *zone) {
+  const char *key = pair->key->text;
+  if (strcmp(key, "zone") == 0)
+    return read_name(r, pair->value, key, zone->apex);
+  if (strcmp(key, "primaries") == 0)
+    return read_primaries(r, pair->value, zone);
+  if (strcmp(key, "max-records") == 0)
+    return read_number(r, pair->value, key, &zone->max_records);
+  if (strcmp(key, "max-octets") == 0)
+    return read_number(r, pair->value, key, &zone->max_octets);
+  if (strcmp(key, "tsig") != 0)
+    return unknown_key(r, pair->key);
+  zone->has_key = true;
+  return read_name(r, pair->value, key, zone->key);
+}
+
+static bool read_zone(const struct reading *r, const struct yaml_node *value,
+                      struct settings_secondary_zone *zone) {
+  if (value->kind != YAML_MAP)
+    return fail(r, value, "secondary", "must be a list of maps with `zone` and `primaries`");
+  zone->max_records = SETTINGS_SECONDARY_RECORDS;
+  zone->max_octets = SETTINGS_SECONDARY_OCTETS;
+  for (size_t i = 0; i < value->count; i++)
+    if (!read_key(r, &value->pairs[i], zone))
+      return false;
+  if (yaml_get(value, "zone") == NULL)
+    return fail(r, value, "secondary", "`zone` is missing");
+  if (zone->primary_count == 0)
+    return fail(r, value, "secondary", "`primaries` is missing");
+  return true;
+}
+
+static int by_apex(const void *a, const void *b) {
+  const struct settings_secondary_zone *x = a;
+  const struct settings_secondary_zone *y = b;
+  return name_compare(x->apex, y->apex);
+}
+
+static bool check_repeated(const struct reading *r, const struct settings_secondary *s,
+                           const struct yaml_node *value) {
+  char name[NAME_MAX_TEXT];
+  char text[300];
+  for (size_t i = 1; i < s->count; i++) {
+    if (!name_equal(s->zones[i - 1].apex, s->zones[i].apex))
+      continue;
+    snprintf(text, sizeof text, "zone %.255s is given twice", name_to_text(name, s->zones[i].apex));
+    return fail(r, value, "secondary", text);
+  }
+  return true;
+}
+
+bool settings_secondary_read(struct settings_secondary *secondary, const char *path,
+                             const struct yaml_node *value, char *why) {
+  const struct reading r = {path, why};
+  if (value->kind != YAML_LIST)
+    return fail(&r, value, "secondary", "must be a list of maps with `zone` and `primaries`");
+  if (value->count > SETTINGS_SECONDARY_ZONES)
+    return fail(&r, value, "secondary", "at most 100000 zones are possible");
+  secondary->zones = calloc(value->count + 1, sizeof *secondary->zones);
+  if (secondary->zones == NULL)
+    return fail(&r, value, "secondary", "out of memory");
+  secondary->count = value->count;
+  for (size_t i = 0; i < value->count; i++)
+    if (!read_zone(&r, value->items[i], &secondary->zones[i]))
+      return false;
+  qsort(secondary->zones, secondary->count, sizeof *secondary->zones, by_apex);
+  return check_repeated(&r, secondary, value);
+}
+
+void settings_secondary_close(struct settings_secondary *secondary) {
+  for (size_t i = 0; i < secondary->count; i++)
+    free(secondary->zones[i].primaries);
+  free(secondary->zones);
+  *secondary = (struct settings_secondary){NULL, 0};
+}
