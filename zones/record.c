@@ -339,6 +339,12 @@ static bool generic_octets(struct reading *r, size_t want) {
   return true;
 }
 
+/* ldns takes data that ends early as complete. */
+static bool has_all_fields(const struct reading *r, const ldns_rr *rr) {
+  const ldns_rr_descriptor *d = known(r->type);
+  return d == NULL || ldns_rr_rd_count(rr) >= ldns_rr_descriptor_minimum(d);
+}
+
 /* Data of a known type must be right too, and hold no compression: ldns reads and writes it. */
 static bool generic_is_valid(struct reading *r) {
   if (known(r->type) == NULL)
@@ -355,7 +361,8 @@ static bool generic_is_valid(struct reading *r) {
   size_t pos = 0;
   bool ok = ldns_wire2rr(&rr, wire, len + 11, &pos, LDNS_SECTION_ANSWER) == LDNS_STATUS_OK;
   ldns_buffer *buffer = ok ? ldns_buffer_new(len + 64) : NULL;
-  ok = buffer != NULL && ldns_rr_rdata2buffer_wire(buffer, rr) == LDNS_STATUS_OK &&
+  ok = buffer != NULL && has_all_fields(r, rr) &&
+       ldns_rr_rdata2buffer_wire(buffer, rr) == LDNS_STATUS_OK &&
        ldns_buffer_position(buffer) == len &&
        memcmp(ldns_buffer_begin(buffer), r->out->data, len) == 0;
   ldns_buffer_free(buffer);
@@ -445,7 +452,7 @@ static bool from_ldns(struct reading *r, const char *text) {
              record_type_text(r->type, type), ldns_get_errorstr_by_id(status));
     return fail(r, 0, reason);
   }
-  bool ok = ldns_rr_get_type(rr) == (ldns_rr_type)r->type;
+  bool ok = ldns_rr_get_type(rr) == (ldns_rr_type)r->type && has_all_fields(r, rr);
   ldns_buffer *buffer = ok ? ldns_buffer_new(512) : NULL;
   ok = buffer != NULL && ldns_rr_rdata2buffer_wire(buffer, rr) == LDNS_STATUS_OK;
   if (ok)
