@@ -55,6 +55,8 @@ static bool read_record(struct query *q, size_t *at, bool additional) {
     return false;
   bool root_owner = p[*at] == 0;
   *at = end + RR_FIXED + rdlen;
+  if (type == TYPE_TSIG)
+    q->verdict = VERDICT_SIGNED; /* where it may stand is checked with the signature */
   if (type != TYPE_OPT)
     return true;
   /* RFC 6891 section 6.1.1: at most one, in the additional section; 6.1.2: owned by the root. */
@@ -120,21 +122,26 @@ static void check_question(struct query *q) {
   else if (q->qclass != CLASS_IN)
     set_verdict(q, VERDICT_ERROR, RCODE_REFUSED);
   else if (q->qtype == TYPE_AXFR || q->qtype == TYPE_IXFR)
-    set_verdict(q, VERDICT_ERROR, RCODE_REFUSED);
+    set_verdict(q, VERDICT_TRANSFER, RCODE_REFUSED);
 }
 
-void query_parse(struct query *q, const struct view *view, struct query_worker *worker) {
+/* True if the question's name is needed. */
+static bool needs_name(const struct query *q) {
+  return q->verdict == VERDICT_LOOK_UP || q->verdict == VERDICT_CHAOS ||
+         q->verdict == VERDICT_TRANSFER;
+}
+
+static void reset(struct query *q) {
   q->verdict = VERDICT_LOOK_UP;
   q->rcode = RCODE_NOERROR;
   q->question_end = 0;
   q->zone = NULL;
   q->hint = NULL;
   memset(&q->edns, 0, sizeof q->edns);
-  if (!read_header(q, worker)) {
-    q->verdict = VERDICT_DROP;
-    return;
-  }
-  query_count(worker, COUNT_QUERIES);
+}
+
+/* All behind the header. */
+static inline void parse_message(struct query *q, const struct view *view) {
   check_opcode(q);
   if (q->verdict != VERDICT_LOOK_UP)
     return;
@@ -146,12 +153,16 @@ void query_parse(struct query *q, const struct view *view, struct query_worker *
     set_verdict(q, VERDICT_ERROR, RCODE_FORMERR);
     return;
   }
+  if (q->verdict == VERDICT_SIGNED) {
+    q->rcode = RCODE_REFUSED;
+    return;
+  }
   if (q->edns.present && q->edns.version != 0) {
     set_verdict(q, VERDICT_ERROR, RCODE_BADVERS); /* RFC 6891 section 6.1.3 */
     return;
   }
   check_question(q);
-  if (q->verdict != VERDICT_LOOK_UP && q->verdict != VERDICT_CHAOS)
+  if (!needs_name(q))
     return;
   qname_hash(&q->name, q->packet + WIRE_QUESTION);
   if (q->verdict == VERDICT_CHAOS)
@@ -161,6 +172,21 @@ void query_parse(struct query *q, const struct view *view, struct query_worker *
     return;
   const struct image *image = q->zone->image;
   __builtin_prefetch(&image->slots[image_slot_index(image->header, q->name.hash[0])]);
+}
+
+void query_parse(struct query *q, const struct view *view, struct query_worker *worker) {
+  reset(q);
+  if (!read_header(q, worker)) {
+    q->verdict = VERDICT_DROP;
+    return;
+  }
+  query_count(worker, COUNT_QUERIES);
+  parse_message(q, view);
+}
+
+void query_parse_again(struct query *q, const struct view *view) {
+  reset(q);
+  parse_message(q, view);
 }
 
 /* ---- step two ----------------------------------------------------------------------------------

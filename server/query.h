@@ -27,6 +27,8 @@ enum {
   QUERY_BUF = 65535 + 1, /* a buffer for any response over TCP */
 };
 
+struct tsig_keys;
+
 enum query_transport { TRANSPORT_UDP, TRANSPORT_TCP, TRANSPORT_TLS };
 
 /* Counters of one worker; only its thread writes them, with plain stores; others read them racily
@@ -47,6 +49,9 @@ enum query_counter {
   COUNT_TRUNCATED,
   COUNT_ECS,
   COUNT_EDNS,
+  COUNT_TSIG_GOOD, /* signed queries whose signature is right */
+  COUNT_TSIG_BAD,
+  COUNT_TRANSFER_REFUSED,
   QUERY_COUNTERS
 };
 
@@ -55,8 +60,9 @@ struct query_config {
   uint16_t udp_max; /* QUERY_UDP_MAX unless set; 512..4096 */
   const char *nsid; /* or NULL */
   size_t nsid_len;
-  const char *version;   /* answer to version.bind CH TXT, or NULL: REFUSED */
-  const char *server_id; /* answer to id.server CH TXT, or NULL: REFUSED */
+  const char *version;          /* answer to version.bind CH TXT, or NULL: REFUSED */
+  const char *server_id;        /* answer to id.server CH TXT, or NULL: REFUSED */
+  const struct tsig_keys *keys; /* of signed queries; NULL: none is known */
 };
 
 /* One per worker thread. */
@@ -82,6 +88,10 @@ struct query {
     VERDICT_HEADER,  /* answer with `rcode` and the header alone */
     VERDICT_ERROR,   /* answer with `rcode`, the question and OPT */
     VERDICT_CHAOS,   /* class CH */
+    /* Not for the fast path: the caller hands these to slow_respond() (server/slow.h) between
+     * query_parse() and query_answer(), which would refuse them. */
+    VERDICT_SIGNED,   /* has a TSIG record */
+    VERDICT_TRANSFER, /* AXFR or IXFR; the zone was looked up */
   } verdict;
   uint16_t rcode;
   uint16_t flags; /* of the request's header */
@@ -95,6 +105,10 @@ struct query {
 };
 
 void query_parse(struct query *q, const struct view *view, struct query_worker *worker);
+/* query_parse() once more for a message that was changed since (its signature was taken off): does
+ * not count it again. */
+void query_parse_again(struct query *q, const struct view *view);
+
 void query_locate(struct query *q);
 
 /* Returns the length of the response, 0 for silence. */

@@ -20,6 +20,9 @@ static const char *const names[QUERY_COUNTERS] = {
     [COUNT_TRUNCATED] = "truncated",
     [COUNT_ECS] = "ecs",
     [COUNT_EDNS] = "edns",
+    [COUNT_TSIG_GOOD] = "tsig_good",
+    [COUNT_TSIG_BAD] = "tsig_bad",
+    [COUNT_TRANSFER_REFUSED] = "transfer_refused",
 };
 
 static int put(json_t *json, const char *name, uint64_t value) {

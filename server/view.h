@@ -34,10 +34,18 @@ enum view_zone_state {
   VIEW_ZONE_EXPIRED,   /* a secondary zone whose primaries are gone for too long: SERVFAIL */
 };
 
+struct transfer_policy;
+
 struct view_zone {
   const struct image *image; /* just an apex unless VIEW_ZONE_SERVED */
   enum view_zone_state state;
   struct view_domain *domains; /* image->header->domain_count of them */
+};
+
+/* What a transfer of a zone needs; not for the fast path. */
+struct view_transfer {
+  const char *records;                  /* path of its records file, or NULL: it has none */
+  const struct transfer_policy *policy; /* NULL: nobody may transfer it */
 };
 
 /* Zones by apex: open addressing on the apex's hash; `zone_slots` is a power of two. */
@@ -45,9 +53,10 @@ struct view {
   struct view_zone *zones;
   uint32_t zone_count;
   uint32_t slot_mask;
-  uint32_t *slots;         /* zone index + 1, 0 = empty */
-  uint64_t *zone_hashes;   /* of each zone's apex */
-  uint8_t max_apex_labels; /* of any zone */
+  uint32_t *slots;                       /* zone index + 1, 0 = empty */
+  uint64_t *zone_hashes;                 /* of each zone's apex */
+  const struct view_transfer *transfers; /* as zones; NULL: none can be transferred */
+  uint8_t max_apex_labels;               /* of any zone */
   uint8_t min_apex_labels;
 };
 
