@@ -169,6 +169,18 @@ static struct fact_author author_of(const json_t *request, uid_t uid, char who[W
       .who = who, .reason = text_of(request, "reason"), .when = (int64_t)time(NULL)};
 }
 
+static void log_change(const struct server *server, const struct fact_change *change,
+                       const json_t *request, const struct fact_author *author) {
+  const struct steer_domain *domain = server->served->domains[change->domain].steer;
+  char name[NAME_MAX_TEXT];
+  const char *what = change->field == FACT_MANUAL    ? "manual status"
+                     : change->field == FACT_FORCED4 ? "forced health (IPv4)"
+                                                     : "forced health (IPv6)";
+  log_notice("%s of %s at %s: %s, by %s%s%s", what, domain->endpoints[change->endpoint].name,
+             name_to_text(name, domain->owner), text_of(request, "value"), author->who,
+             author->reason != NULL ? ": " : "", author->reason != NULL ? author->reason : "");
+}
+
 static json_t *apply(struct server *server, const struct fact_change *changes, size_t count,
                      const json_t *request, uid_t uid) {
   char who[WHO_MAX];
@@ -178,9 +190,8 @@ static json_t *apply(struct server *server, const struct fact_change *changes, s
     return command_error(CODE_USAGE, "the reason is longer than %d octets", REASON_MAX);
   if (!facts_apply(server->facts, server->served, changes, count, &author, why))
     return command_error(CODE_FAILED, "%s", why);
-  log_notice("%s of %s: %s, by %s%s%s", text_of(request, "command"), text_of(request, "domain"),
-             text_of(request, "value"), who, author.reason != NULL ? ": " : "",
-             author.reason != NULL ? author.reason : "");
+  for (size_t i = 0; i < count; i++)
+    log_change(server, &changes[i], request, &author);
   return command_ok();
 }
 

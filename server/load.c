@@ -116,51 +116,70 @@ static bool take_geo(struct load *load) {
   return true;
 }
 
-/* Zone of the previous view that was mapped from this very file, or NULL. */
-static struct load_image *find_previous(const struct load *load, const char *apex,
+/* The image of the previous view for this apex, if it was mapped from this very file; else NULL. */
+static struct load_image *find_previous(const struct load *load, const uint8_t *apex,
                                         const char *path) {
   const struct served *previous = load->request->previous;
   struct shared_file file;
   if (previous == NULL || !shared_file_look(path, &file))
     return NULL;
-  /* Both builds list their zones in the same order, so that this search is mostly one step. */
-  static _Thread_local uint32_t hint;
-  for (uint32_t n = 0; n < previous->view.zone_count; n++) {
-    uint32_t i = (uint32_t)(((uint64_t)hint + n) % previous->view.zone_count);
-    if (strcmp(previous->zones[i].name, apex) != 0)
-      continue;
-    hint = i + 1;
-    return shared_file_equal(&previous->zones[i].image->file, &file) ? previous->zones[i].image
-                                                                     : NULL;
+  const struct view *view = &previous->view;
+  uint64_t hash = name_hash(apex);
+  for (uint32_t i = (uint32_t)hash & view->slot_mask; view->slots[i] != 0;
+       i = (i + 1) & view->slot_mask) {
+    struct load_image *image = previous->zones[view->slots[i] - 1].image;
+    if (view->zone_hashes[view->slots[i] - 1] == hash &&
+        name_equal(image->image.header->apex, apex))
+      return shared_file_equal(&image->file, &file) ? image : NULL;
   }
   return NULL;
+}
+
+/* The image must be what the manifest says that it is. */
+static bool check_zone(struct load *load, const struct manifest_zone *zone, const uint8_t *apex,
+                       const struct image_header *header) {
+  char name[NAME_MAX_TEXT];
+  if (!name_equal(header->apex, apex)) {
+    snprintf(load->why, LOAD_WHY, "%.200s: the image is of zone %.100s, not of %.100s", zone->image,
+             name_to_text(name, header->apex), zone->apex);
+    return false;
+  }
+  if (header->serial == zone->serial)
+    return true;
+  snprintf(load->why, LOAD_WHY, "%.300s: serial %u, but the manifest says %u", zone->image,
+           header->serial, zone->serial);
+  return false;
 }
 
 static bool take_zone(struct load *load, uint32_t i) {
   struct served *served = load->served;
   struct manifest_zone *from = &load->manifest.zones[i];
   struct served_zone *zone = &served->zones[i];
-  struct load_image *image = find_previous(load, from->apex, from->image);
-  if (image != NULL) {
-    shared_image_take(image);
+  uint8_t mixed[NAME_BUF], apex[NAME_BUF];
+  const char *reason = "";
+  if (name_from_text(mixed, from->apex, strlen(from->apex), NULL, &reason) == 0) {
+    snprintf(load->why, LOAD_WHY, "the manifest names a zone `%.200s`: %s", from->apex, reason);
+    return false;
+  }
+  name_copy_lower(apex, mixed);
+  zone->image = find_previous(load, apex, from->image);
+  if (zone->image != NULL) {
+    shared_image_take(zone->image);
   } else {
-    image = shared_image_open(from->image, load->why);
-    if (image == NULL)
+    zone->image = shared_image_open(from->image, load->why);
+    if (zone->image == NULL)
       return false;
     served->changed++;
   }
-  zone->image = image;
+  const struct image *image = &zone->image->image;
+  if (!check_zone(load, from, apex, image->header))
+    return false;
   zone->serial = from->serial;
   zone->names = from->names;
   zone->name = from->apex;
   from->apex = NULL;
-  if (image->image.header->serial != from->serial) {
-    snprintf(load->why, LOAD_WHY, "%.300s: serial %u, but the manifest says %u", from->image,
-             image->image.header->serial, from->serial);
-    return false;
-  }
-  served->view.zones[i].image = &image->image;
-  served->domain_count += image->image.header->domain_count;
+  served->view.zones[i].image = image;
+  served->domain_count += image->header->domain_count;
   return true;
 }
 
