@@ -118,8 +118,8 @@ static bool read_previous(struct run *run) {
     snprintf(reason, sizeof reason, "%.300s is damaged", path);
   }
   if (!ok)
-    snprintf(run->why, WHY,
-             "%.400s; remove the folder to build anew (serials then start again at 1)", reason);
+    snprintf(run->why, WHY, "%.300s; remove %.120s to build anew (serials then start again at 1)",
+             reason, run->dir.data);
   json_decref(manifest);
   free(text);
   free(path);

@@ -372,7 +372,9 @@ bool builddir_switch(struct builddir *dir, const char *id, char *why) {
   /* A folder of that name is an earlier build of the same content: trade places with it, since it
    * may be damaged (and may be live).  It then goes as the temporary folder. */
   bool ok = renameat2(dir->builds, next_name, dir->builds, id, RENAME_NOREPLACE) == 0;
-  if (!ok && errno == EEXIST)
+  if (!ok && errno == EINVAL) /* a file system without these flags */
+    ok = renameat(dir->builds, next_name, dir->builds, id) == 0;
+  else if (!ok && errno == EEXIST)
     ok = renameat2(dir->builds, next_name, dir->builds, id, RENAME_EXCHANGE) == 0;
   if (!ok || fsync(dir->builds) != 0)
     return fail(dir, why, "rename", "builds/.next");

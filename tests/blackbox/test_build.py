@@ -253,7 +253,7 @@ def test_a_damaged_manifest_is_an_error(make_config, tmp_path):
     path.write_text(path.read_text()[:-20])
     done = build(config, tmp_path / "data", status=1)
     assert len(done.stderr.splitlines()) == 1
-    assert "manifest.json is damaged" in done.stderr and "remove the folder" in done.stderr
+    assert "manifest.json is damaged" in done.stderr and f"remove {tmp_path}/data" in done.stderr
 
 
 def test_a_foreign_folder_is_refused(make_config, tmp_path):
