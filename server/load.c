@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "server/load_secondary.h"
 #include "server/manifest.h"
 #include "server/shared.h"
 
@@ -116,12 +117,13 @@ static bool take_geo(struct load *load) {
   return true;
 }
 
-/* The image of the previous view for this apex, if it was mapped from this very file; else NULL. */
+/* The image of the previous view for this apex, if it was mapped from this very file (any file, if
+ * `path` is NULL); else NULL. */
 static struct load_image *find_previous(const struct load *load, const uint8_t *apex,
                                         const char *path) {
   const struct served *previous = load->request->previous;
   struct shared_file file;
-  if (previous == NULL || !shared_file_look(path, &file))
+  if (previous == NULL || (path != NULL && !shared_file_look(path, &file)))
     return NULL;
   const struct view *view = &previous->view;
   uint64_t hash = name_hash(apex);
@@ -130,7 +132,7 @@ static struct load_image *find_previous(const struct load *load, const uint8_t *
     struct load_image *image = previous->zones[view->slots[i] - 1].image;
     if (view->zone_hashes[view->slots[i] - 1] == hash &&
         name_equal(image->image.header->apex, apex))
-      return shared_file_equal(&image->file, &file) ? image : NULL;
+      return path == NULL || shared_file_equal(&image->file, &file) ? image : NULL;
   }
   return NULL;
 }
@@ -186,12 +188,13 @@ static bool take_zone(struct load *load, uint32_t i) {
 static bool take_zones(struct load *load) {
   struct served *served = load->served;
   size_t count = load->manifest.zone_count;
-  if (count > UINT32_MAX / 4) {
-    snprintf(load->why, LOAD_WHY, "the build has too many zones");
+  size_t room = count + load->request->secondary_count;
+  if (room > UINT32_MAX / 4) {
+    snprintf(load->why, LOAD_WHY, "there are too many zones");
     return false;
   }
-  served->zones = calloc(count + 1, sizeof *served->zones);
-  served->view.zones = calloc(count + 1, sizeof *served->view.zones);
+  served->zones = calloc(room + 1, sizeof *served->zones);
+  served->view.zones = calloc(room + 1, sizeof *served->view.zones);
   if (served->zones == NULL || served->view.zones == NULL)
     return out_of_memory(load);
   for (uint32_t i = 0; i < count; i++) {
@@ -200,9 +203,38 @@ static bool take_zones(struct load *load) {
       return false;
   }
   if (view_index(&served->view))
-    return true;
+    return load_secondary_take(served, load->request, load->why);
   snprintf(load->why, LOAD_WHY, "out of memory, or two zones of the build have the same name");
   return false;
+}
+
+/* The manifest of the build that is served already, without paths: its files may be gone. */
+static bool keep_manifest(struct load *load) {
+  const struct served *previous = load->request->previous;
+  struct manifest *manifest = &load->manifest;
+  *manifest = (struct manifest){.commit_time = previous->commit_time};
+  manifest->build_id = strdup(previous->build_id);
+  manifest->commit = previous->commit != NULL ? strdup(previous->commit) : NULL;
+  manifest->zones = calloc((size_t)previous->view.zone_count + 1, sizeof *manifest->zones);
+  if (manifest->build_id == NULL || manifest->zones == NULL ||
+      (manifest->commit == NULL && previous->commit != NULL))
+    return out_of_memory(load);
+  for (uint32_t i = 0; i < previous->view.zone_count; i++) {
+    const struct served_zone *zone = &previous->zones[i];
+    if (zone->secondary)
+      continue;
+    manifest->zones[manifest->zone_count++] = (struct manifest_zone){
+        .apex = strdup(zone->name), .serial = zone->serial, .names = zone->names};
+    if (manifest->zones[manifest->zone_count - 1].apex == NULL)
+      return out_of_memory(load);
+  }
+  return true;
+}
+
+static bool read_manifest(struct load *load) {
+  if (load->request->keep_build)
+    return keep_manifest(load);
+  return manifest_read(&load->manifest, load->request->data_dir, load->why);
 }
 
 static bool take_domain(struct load *load, uint32_t at, struct steer_domain *steer,
@@ -246,8 +278,7 @@ struct served *load_run(const struct load_request *request, char *warning, char 
     out_of_memory(&load);
     return NULL;
   }
-  bool ok = manifest_read(&load.manifest, request->data_dir, why) && take_geo(&load) &&
-            take_zones(&load) && take_domains(&load);
+  bool ok = read_manifest(&load) && take_geo(&load) && take_zones(&load) && take_domains(&load);
   struct served *served = load.served;
   served->build_id = load.manifest.build_id;
   served->commit = load.manifest.commit;
@@ -286,6 +317,7 @@ void load_free(struct served *served) {
   }
   free(served->zones);
   free(served->view.zones);
+  load_secondary_free(served);
   shared_geo_drop(served->geo);
   free(served->build_id);
   free(served->commit);
