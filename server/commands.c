@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/name.h"
+#include "server/secondary.h"
 #include "server/stats.h"
 #include "server/worker.h"
 #include "steering/explain.h"
@@ -47,6 +48,8 @@ static json_t *zones_json(const struct served *served) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < served->view.zone_count; i++) {
     const struct served_zone *zone = &served->zones[i];
+    if (zone->secondary)
+      continue;
     json_array_append_new(
         list, json_pack("{s:s, s:I, s:I, s:I}", "name", zone->name, "serial",
                         (json_int_t)zone->serial, "names", (json_int_t)zone->names, "domains",
@@ -77,8 +80,9 @@ static json_t *run_status(struct server *server) {
   json_t *build = build_json(server->served);
   json_object_set_new(build, "zones", zones_json(server->served));
   json_t *health = json_pack("{s:b, s:n}", "connected", 0, "age");
-  return json_pack("{s:b, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "build", build,
-                   "workers", (int)worker_count(server->workers), "uptime",
+  return json_pack("{s:b, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "build",
+                   build, "secondary", secondary_json(server->secondary), "workers",
+                   (int)worker_count(server->workers), "uptime",
                    (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid",
                    (json_int_t)getpid(), "listen", listen_json(server->settings), "health", health,
                    "overrides", facts_overrides(server->facts), "geo", geo_json(server->served),

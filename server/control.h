@@ -7,6 +7,9 @@
  * "code": 1|2|3} where code is the exit status that the command line tool should give.
  *
  *   status    -> {"build": {"id","commit","commit_time","zones":[{"name","serial","names","domains"}]},
+ *                 "secondary": [{"zone","state":"empty"|"current"|"stale"|"expired",
+ *                   "serial": N|null,"primaries","refreshed","next_refresh","expires" (Unix
+ *                   seconds or null),"busy": bool,"error": text|null}],
  *                 "workers": N, "uptime": seconds, "pid": N, "listen": ["127.0.0.1@53", ...],
  *                 "health": {"connected": bool, "age": seconds|null},
  *                 "overrides": [{"domain","endpoint","kind":"manual"|"health","value","who","since"}],

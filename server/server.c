@@ -13,6 +13,7 @@
 #include "server/control.h"
 #include "server/notify.h"
 #include "server/privileges.h"
+#include "server/secondary.h"
 #include "server/tcp.h"
 #include "server/worker.h"
 
@@ -66,18 +67,20 @@ static void retire(struct server *server, struct served *served) {
 /* ---- loading ----------------------------------------------------------------------------------
  */
 
-static struct load_request make_request(struct server *server) {
-  return (struct load_request){.data_dir = server->settings->data,
-                               .geo_path = server->settings->geo,
-                               .asn_path = server->settings->asn,
-                               .previous = server->served,
-                               .cancel = &server->cancel};
+static void make_request(struct server *server, bool keep_build) {
+  struct load_request *request = &server->request;
+  *request = (struct load_request){.data_dir = server->settings->data,
+                                   .geo_path = server->settings->geo,
+                                   .asn_path = server->settings->asn,
+                                   .previous = server->served,
+                                   .keep_build = keep_build,
+                                   .cancel = &server->cancel};
+  request->secondary = secondary_wanted(server->secondary, &request->secondary_count);
 }
 
 static void load_work(uv_work_t *work) {
   struct server *server = work->data;
-  struct load_request request = make_request(server);
-  server->loaded = load_run(&request, server->load_warning, server->load_why);
+  server->loaded = load_run(&server->request, server->load_warning, server->load_why);
 }
 
 static void tell_waiters(struct reload_waiter *waiter, const char *why, const char *warning) {
@@ -102,6 +105,7 @@ static bool publish(struct server *server, struct served *served, char *why) {
   atomic_store_explicit(&server->view, &served->view, memory_order_release);
   if (old != NULL)
     retire(server, old);
+  secondary_published(server->secondary, served);
   return true;
 }
 
@@ -129,23 +133,27 @@ static void load_done(uv_work_t *work, int status) {
   server->loaded = NULL;
   if (ok && server->load_warning[0] != '\0')
     log_warning("the old location data stay in use: %s", server->load_warning);
-  if (ok)
+  if (ok && !server->request.keep_build)
     log_info("reloaded: build %s, %u zones, %u of them changed", server->served->build_id,
              server->served->view.zone_count, server->served->changed);
-  else
+  else if (!ok)
     log_error("reload failed, the old data stay in use: %s", server->load_why);
-  notify_ready();
+  if (!server->request.keep_build)
+    notify_ready();
   tell_waiters(waiting, ok ? NULL : server->load_why, server->load_warning);
-  if (server->next != NULL && !server->loading)
+  if ((server->next != NULL || server->secondary_changed) && !server->loading)
     start_load(server);
 }
 
 static void start_load(struct server *server) {
   server->waiting = server->next;
   server->next = NULL;
+  server->secondary_changed = false;
   server->loading = true;
   server->work.data = server;
-  notify_reloading();
+  make_request(server, server->waiting == NULL);
+  if (!server->request.keep_build)
+    notify_reloading();
   if (uv_queue_work(server->loop, &server->work, load_work, load_done) == 0)
     return;
   snprintf(server->load_why, sizeof server->load_why, "out of memory");
@@ -170,8 +178,21 @@ void server_reload(struct server *server, server_reload_fn *done, void *arg) {
     start_load(server);
 }
 
+/* A zone came in, or expired: loads without a look at DATA/current, which may be newer than what
+ * the operator has asked us to serve. */
+static void on_secondary_changed(void *arg) {
+  struct server *server = arg;
+  server->secondary_changed = true;
+  if (!server->loading && !server->stopping && server->served != NULL)
+    start_load(server);
+}
+
 /* ---- start ------------------------------------------------------------------------------------
  */
+
+static uint16_t udp_max(const struct settings *settings) {
+  return settings->udp_max != 0 ? (uint16_t)settings->udp_max : QUERY_UDP_MAX;
+}
 
 static unsigned worker_threads(const struct settings *settings) {
   return settings->threads != 0 ? settings->threads : uv_available_parallelism();
@@ -245,19 +266,31 @@ static bool drop_privileges(const struct server *server, char *why) {
   return true;
 }
 
+static bool open_secondary(struct server *server, char *why) {
+  const struct secondary_options options = {.loop = server->loop,
+                                            .settings = &server->settings->secondary,
+                                            .state = server->settings->state,
+                                            .keys = server->settings->transfer.keys,
+                                            .udp_payload = udp_max(server->settings),
+                                            .changed = on_secondary_changed,
+                                            .arg = server};
+  server->secondary = secondary_open(&options, why);
+  return server->secondary != NULL;
+}
+
 static bool load_first(struct server *server, char *why) {
   server->facts = facts_open(server->settings->state, why);
-  if (server->facts == NULL)
+  if (server->facts == NULL || !open_secondary(server, why))
     return false;
-  struct load_request request = make_request(server);
-  struct served *served = load_run(&request, server->load_warning, why);
+  make_request(server, false);
+  struct served *served = load_run(&server->request, server->load_warning, why);
   return served != NULL && publish(server, served, why);
 }
 
 static bool start_threads(struct server *server, char *why) {
   const struct settings *settings = server->settings;
   server->query = (struct query_config){
-      .udp_max = settings->udp_max != 0 ? (uint16_t)settings->udp_max : QUERY_UDP_MAX,
+      .udp_max = udp_max(settings),
       .nsid = settings->nsid,
       .nsid_len = settings->nsid != NULL ? strlen(settings->nsid) : 0,
   };
@@ -294,6 +327,7 @@ bool server_open(struct server *server, const struct settings *settings, uv_loop
   log_info("ready: build %s, %u zones, %u steered names", server->served->build_id,
            server->served->view.zone_count, server->served->domain_count);
   notify_ready();
+  secondary_start(server->secondary);
   return true;
 }
 
@@ -313,6 +347,7 @@ void server_stop(struct server *server) {
   server->tcp = NULL;
   control_close(server->control);
   server->control = NULL;
+  secondary_stop(server->secondary);
   uv_close((uv_handle_t *)&server->save_timer, NULL);
 }
 
@@ -321,10 +356,12 @@ void server_close(struct server *server) {
   worker_stop(server->workers);
   tcp_stop(server->tcp);
   control_close(server->control);
+  secondary_stop(server->secondary);
   uv_run(server->loop, UV_RUN_DEFAULT);
   tell_waiters(server->next, "the server is stopping", "");
   if (server->facts != NULL && server->stopping && !facts_flush(server->facts, why))
     log_error("the status of endpoints cannot be saved: %s", why);
   load_free(server->served);
+  secondary_close(server->secondary);
   facts_close(server->facts);
 }

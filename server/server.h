@@ -23,6 +23,7 @@ typedef void server_reload_fn(void *arg, const char *why, const char *warning);
 
 struct reload_waiter;
 struct control;
+struct secondary;
 struct worker_pool;
 struct tcp;
 
@@ -36,6 +37,7 @@ struct server {
   struct worker_pool *workers;
   struct tcp *tcp;
   struct control *control;
+  struct secondary *secondary; /* the zones from other primaries */
   uint64_t started_at; /* uv_hrtime() */
 
   /* reload */
@@ -48,6 +50,8 @@ struct server {
   char load_why[LOAD_WHY];
   struct reload_waiter *waiting; /* for the load that is running */
   struct reload_waiter *next;    /* for one that starts after it */
+  struct load_request request;   /* of the load that is running */
+  bool secondary_changed;        /* a load is wanted that keeps the build */
   uv_timer_t save_timer;
 };
 

@@ -169,6 +169,19 @@ static bool unknown_key(const char *path, const struct yaml_node *node, char *wh
   return fail_at(path, node, node->text, reason, why);
 }
 
+/* True if the pair is a section that belongs to a part of the server; *ok tells if it was taken. */
+static bool take_section(struct settings *settings, const char *path, const struct yaml_pair *pair,
+                         bool *ok, char *why) {
+  if (settings_transfer_knows(pair->key->text)) {
+    *ok = settings_transfer_take(&settings->transfer, path, pair, why);
+    return true;
+  }
+  if (strcmp(pair->key->text, "secondary") != 0)
+    return false;
+  *ok = settings_secondary_read(&settings->secondary, path, pair->value, why);
+  return true;
+}
+
 static bool take_tree(struct settings *settings, const char *path, const struct yaml_node *root,
                       char *why) {
   if (root->kind != YAML_MAP) {
@@ -179,6 +192,12 @@ static bool take_tree(struct settings *settings, const char *path, const struct 
     const struct yaml_node *name = root->pairs[i].key;
     const struct yaml_node *value = root->pairs[i].value;
     const struct key *key = find_key(name->text);
+    bool taken;
+    if (take_section(settings, path, &root->pairs[i], &taken, why)) {
+      if (!taken)
+        return false;
+      continue;
+    }
     if (key == NULL && value->kind == YAML_SCALAR)
       return unknown_key(path, name, why);
     if (key != NULL && !take_value(settings, key, path, value, why))
@@ -306,6 +325,10 @@ static bool walk_flags(struct flags *flags, int argc, char **argv, bool apply, c
 enum settings_result settings_read(struct settings *settings, int argc, char **argv, char *why) {
   *settings = (struct settings){.log = LOG_FORMAT_TEXT};
   struct flags flags = {.settings = settings};
+  if (!settings_transfer_init(&settings->transfer)) {
+    snprintf(why, SETTINGS_WHY, "out of memory");
+    return SETTINGS_BAD;
+  }
   if (!walk_flags(&flags, argc, argv, false, why))
     return SETTINGS_USAGE;
   if (flags.done)
@@ -330,5 +353,7 @@ void settings_close(struct settings *settings) {
   for (size_t i = 0; i < KEYS; i++)
     if (keys[i].kind == KEY_TEXT)
       free(*(char **)(void *)((char *)settings + keys[i].offset));
+  settings_transfer_close(&settings->transfer);
+  settings_secondary_close(&settings->secondary);
   *settings = (struct settings){.listen_count = 0};
 }

@@ -12,6 +12,8 @@
 
 #include "base/log.h"
 #include "server/address.h"
+#include "server/settings_secondary.h"
+#include "server/settings_transfer.h"
 
 enum {
   SETTINGS_WHY = 512,
@@ -35,6 +37,8 @@ struct settings {
   unsigned udp_max;         /* largest UDP response; 0: the default */
   unsigned tcp_connections; /* 0: the default */
   enum log_format log;
+  struct settings_transfer transfer;   /* sections `keys:` and `transfer:` of the file */
+  struct settings_secondary secondary; /* section `secondary:` */
 };
 
 enum settings_result {
