@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "server/load_secondary.h"
+#include "server/load_transfer.h"
 #include "server/manifest.h"
 #include "server/shared.h"
 
@@ -278,7 +279,8 @@ struct served *load_run(const struct load_request *request, char *warning, char 
     out_of_memory(&load);
     return NULL;
   }
-  bool ok = read_manifest(&load) && take_geo(&load) && take_zones(&load) && take_domains(&load);
+  bool ok = read_manifest(&load) && take_geo(&load) && take_zones(&load) &&
+            load_transfer_take(load.served, request, &load.manifest, why) && take_domains(&load);
   struct served *served = load.served;
   served->build_id = load.manifest.build_id;
   served->commit = load.manifest.commit;
@@ -309,6 +311,7 @@ void load_free(struct served *served) {
   if (served == NULL)
     return;
   free_domains(served);
+  load_transfer_free(served);
   view_unindex(&served->view);
   shared_tables_free(served->tables);
   for (uint32_t i = 0; i < served->view.zone_count; i++) {

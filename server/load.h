@@ -79,6 +79,7 @@ struct load_request {
   const struct load_secondary *secondary; /* served beside the build's zones */
   size_t secondary_count;
   bool keep_build; /* take the build's zones from `previous`, whatever DATA/current is */
+  struct transfer_policy *transfer; /* for zones without `transfer:` of their own; or NULL */
   const atomic_bool *cancel;     /* or NULL; set by another thread, makes load_run() fail soon */
 };
 

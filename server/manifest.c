@@ -27,6 +27,7 @@ static bool take_zone(struct manifest_zone *zone, const json_t *json, const char
                       char *why) {
   const char *apex = json_string_value(json_object_get(json, "name"));
   const char *image = json_string_value(json_object_get(json, "image"));
+  const char *records = json_string_value(json_object_get(json, "records"));
   const json_t *serial = json_object_get(json, "serial");
   json_int_t number = json_integer_value(serial);
   if (apex == NULL || image == NULL || !json_is_integer(serial) || number < 0 ||
@@ -40,9 +41,15 @@ static bool take_zone(struct manifest_zone *zone, const json_t *json, const char
   }
   zone->serial = (uint32_t)number;
   zone->names = json_integer_value(json_object_get(json, "names"));
+  if (records != NULL && !is_inside(records)) {
+    snprintf(why, WHY, "has its records outside of the build: %.200s", records);
+    return false;
+  }
   zone->apex = strdup(apex);
   zone->image = fs_join(folder, image);
-  if (zone->apex != NULL && zone->image != NULL)
+  zone->records = records != NULL ? fs_join(folder, records) : NULL;
+  zone->transfer = json_incref(json_object_get(json, "transfer"));
+  if (zone->apex != NULL && zone->image != NULL && (zone->records != NULL || records == NULL))
     return true;
   snprintf(why, WHY, "out of memory");
   return false;
@@ -130,6 +137,8 @@ void manifest_close(struct manifest *manifest) {
   for (size_t i = 0; i < manifest->zone_count; i++) {
     free(manifest->zones[i].apex);
     free(manifest->zones[i].image);
+    free(manifest->zones[i].records);
+    json_decref(manifest->zones[i].transfer);
   }
   free(manifest->zones);
   free(manifest->build_id);

@@ -5,6 +5,7 @@
 #ifndef SLUICE_SERVER_MANIFEST_H
 #define SLUICE_SERVER_MANIFEST_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,8 @@ struct manifest_zone {
   uint32_t serial;
   int64_t names; /* owner names, for status */
   char *image;   /* path of the image file */
+  char *records;    /* path of the records file, or NULL: the build has none */
+  json_t *transfer; /* the zone's `transfer:`, or NULL */
 };
 
 struct manifest {

@@ -139,6 +139,7 @@ struct transfer_policy *transfer_policy_read(const json_t *json, char *why) {
     out_of_memory(why);
     return NULL;
   }
+  atomic_init(&policy->references, 1);
   if (!json_is_object(json))
     snprintf(why, TRANSFER_POLICY_WHY, "must have `allow`, `tsig` or `notify`");
   else if (read_allow(policy, json, why) && read_key(policy, json, why) &&
@@ -148,8 +149,15 @@ struct transfer_policy *transfer_policy_read(const json_t *json, char *why) {
   return NULL;
 }
 
+struct transfer_policy *transfer_policy_take(struct transfer_policy *policy) {
+  if (policy != NULL)
+    atomic_fetch_add_explicit(&policy->references, 1, memory_order_relaxed);
+  return policy;
+}
+
 void transfer_policy_free(struct transfer_policy *policy) {
-  if (policy == NULL)
+  if (policy == NULL ||
+      atomic_fetch_sub_explicit(&policy->references, 1, memory_order_acq_rel) != 1)
     return;
   free(policy->allow);
   free(policy->notify);

@@ -11,6 +11,7 @@
 #define SLUICE_SERVER_TRANSFER_POLICY_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #include "base/name.h"
 #include "server/address.h"
@@ -25,6 +26,7 @@ struct transfer_net {
 };
 
 struct transfer_policy {
+  atomic_uint references; /* private */
   struct transfer_net *allow;
   size_t allow_count;
   struct address *notify;
@@ -39,6 +41,10 @@ struct transfer_policy {
  * one-line reason in `why` (TRANSFER_POLICY_WHY octets).
  */
 struct transfer_policy *transfer_policy_read(const json_t *json, char *why);
+
+/* One more user of the policy; each calls transfer_policy_free(), in any thread.  NULL is allowed.
+ */
+struct transfer_policy *transfer_policy_take(struct transfer_policy *policy);
 void transfer_policy_free(struct transfer_policy *policy);
 
 /* The question; `policy` NULL allows nobody, `key` is the one that signed the request, or NULL. */

@@ -45,7 +45,7 @@ struct view_zone {
 /* What a transfer of a zone needs; not for the fast path. */
 struct view_transfer {
   const char *records;                  /* path of its records file, or NULL: it has none */
-  const struct transfer_policy *policy; /* NULL: nobody may transfer it */
+  struct transfer_policy *policy; /* NULL: nobody may transfer it */
 };
 
 /* Zones by apex: open addressing on the apex's hash; `zone_slots` is a power of two. */
