@@ -579,6 +579,13 @@ static void lower_names(uint8_t *data, size_t len, size_t at, unsigned names) {
   }
 }
 
+bool record_has_names(uint16_t type) {
+  for (size_t i = 0; i < sizeof name_places / sizeof *name_places; i++)
+    if (name_places[i].type == type)
+      return true;
+  return false;
+}
+
 void record_lower(uint16_t type, const uint8_t *rdata, size_t len, uint8_t *out) {
   memcpy(out, rdata, len);
   for (size_t i = 0; i < sizeof name_places / sizeof *name_places; i++) {

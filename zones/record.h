@@ -58,6 +58,9 @@ bool record_read(uint16_t type, const struct master_word *words, size_t count,
 /* The data of a TXT or SPF record that holds `text`, cut into strings of 255 octets. */
 bool record_from_text(const char *text, size_t len, struct record_rdata *out, char *why);
 
+/* True if data of the type may hold names that record_lower() changes. */
+bool record_has_names(uint16_t type);
+
 /* Copies the data with the names inside in lower case (RFC 4034 section 6.2). */
 void record_lower(uint16_t type, const uint8_t *rdata, size_t len, uint8_t *out);
 

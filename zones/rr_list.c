@@ -69,14 +69,24 @@ static void make_key(struct item *item, const uint8_t *owner, unsigned apex_labe
   }
 }
 
-static int compare_rdata(const struct model_rr *a, const struct model_rr *b) {
+static int compare_octets(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len) {
+  size_t n = a_len < b_len ? a_len : b_len;
+  int d = n > 0 ? memcmp(a, b, n) : 0;
+  return d != 0 ? d : (a_len > b_len) - (a_len < b_len);
+}
+
+static int compare_lowered(const struct model_rr *a, const struct model_rr *b) {
   uint8_t la[RECORD_MAX_RDATA];
   uint8_t lb[RECORD_MAX_RDATA];
   record_lower(a->type, a->rdata, a->rdata_len, la);
   record_lower(b->type, b->rdata, b->rdata_len, lb);
-  size_t n = a->rdata_len < b->rdata_len ? a->rdata_len : b->rdata_len;
-  int d = memcmp(la, lb, n);
-  return d != 0 ? d : (a->rdata_len > b->rdata_len) - (a->rdata_len < b->rdata_len);
+  return compare_octets(la, a->rdata_len, lb, b->rdata_len);
+}
+
+static int compare_rdata(const struct model_rr *a, const struct model_rr *b) {
+  if (record_has_names(a->type))
+    return compare_lowered(a, b);
+  return compare_octets(a->rdata, a->rdata_len, b->rdata, b->rdata_len);
 }
 
 static int compare(const void *va, const void *vb, void *arg) {
