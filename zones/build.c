@@ -10,6 +10,7 @@
 #include "zones/build_lists.h"
 #include "zones/build_products.h"
 #include "zones/image.h"
+#include "zones/records.h"
 
 enum {
   MANIFEST_FORMAT = 1,
@@ -18,8 +19,9 @@ enum {
 };
 
 /* Products of another builder are made anew even when their inputs are the same. */
-static const char builder[] = "sluice " SLUICE_VERSION " image 1";
-_Static_assert(IMAGE_VERSION == 1, "the builder's name holds the version of the image format");
+static const char builder[] = "sluice " SLUICE_VERSION " image 1 records 1";
+_Static_assert(IMAGE_VERSION == 1 && RECORDS_VERSION == 1,
+               "the builder's name holds the versions of the formats");
 
 /* What one run works on. */
 struct run {
@@ -57,7 +59,9 @@ static bool zone_entry_is_valid(const json_t *entry) {
          is_serial(json_object_get(entry, "serial")) &&
          is_hex(json_object_get(entry, "input"), BUILDDIR_SHA) &&
          is_hex(json_object_get(entry, "image_sha256"), BUILDDIR_SHA) &&
-         is_hex(json_object_get(entry, "zonefile_sha256"), BUILDDIR_SHA);
+         is_hex(json_object_get(entry, "zonefile_sha256"), BUILDDIR_SHA) &&
+         (!json_object_get(entry, "records_sha256") || /* of an earlier version */
+          is_hex(json_object_get(entry, "records_sha256"), BUILDDIR_SHA));
 }
 
 static bool take_retired(struct run *run, json_t *retired) {
@@ -208,8 +212,8 @@ static size_t count_names(const struct model_zone *zone) {
   return names;
 }
 
-/* The two products of a zone, next to each other in run->products. */
-enum { IMAGE, TEXT, PRODUCTS };
+/* The products of a zone, next to each other in the list of all. */
+enum { IMAGE, TEXT, RECORDS, PRODUCTS };
 
 static bool plan_product(struct build_product *product, const struct model_zone *zone,
                          uint32_t serial, build_compile_fn *compile, const char *suffix,
@@ -233,21 +237,26 @@ static bool plan_zone(struct run *run, const struct model_zone *zone,
   return plan_product(&products[IMAGE], zone, serial, compile_image, "image",
                       same ? json_object_get(before, "image_sha256") : NULL) &&
          plan_product(&products[TEXT], zone, serial, compile_master_file, "zone",
-                      same ? json_object_get(before, "zonefile_sha256") : NULL);
+                      same ? json_object_get(before, "zonefile_sha256") : NULL) &&
+         plan_product(&products[RECORDS], zone, serial, records_compile, "records",
+                      same ? json_object_get(before, "records_sha256") : NULL);
 }
 
 static json_t *zone_entry(const struct build_product *products) {
   const struct build_product *image = &products[IMAGE];
   const struct build_product *text = &products[TEXT];
+  const struct build_product *records = &products[RECORDS];
   const struct model_zone *zone = image->zone;
   char name[NAME_MAX_TEXT];
   char input[BUILDDIR_SHA + 1];
   name_to_text(name, zone->apex);
   builddir_hex(zone->input_hash, sizeof zone->input_hash, input);
-  return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "name", name, "serial",
-                   (json_int_t)image->serial, "input", input, "image", image->file, "image_sha256",
-                   image->sha, "zonefile", text->file, "zonefile_sha256", text->sha, "names",
-                   (json_int_t)count_names(zone), "domains", (json_int_t)zone->domain_count);
+  return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O*, s:I, s:I}", "name", name,
+                   "serial", (json_int_t)image->serial, "input", input, "image", image->file,
+                   "image_sha256", image->sha, "zonefile", text->file, "zonefile_sha256", text->sha,
+                   "records", records->file, "records_sha256", records->sha, "transfer",
+                   zone->transfer, "names", (json_int_t)count_names(zone), "domains",
+                   (json_int_t)zone->domain_count);
 }
 
 static bool build_zones(struct run *run) {
@@ -259,9 +268,9 @@ static bool build_zones(struct run *run) {
   if (ok)
     ok = build_make_products(&run->dir, products, count * PRODUCTS, run->why);
   for (size_t i = 0; ok && i < count; i++) {
-    const struct build_product *pair = &products[i * PRODUCTS];
-    run->rebuilt += pair[IMAGE].made || pair[TEXT].made;
-    ok = json_array_append_new(run->zones, zone_entry(pair)) == 0 || out_of_memory(run);
+    const struct build_product *own = &products[i * PRODUCTS];
+    run->rebuilt += own[IMAGE].made || own[TEXT].made || own[RECORDS].made;
+    ok = json_array_append_new(run->zones, zone_entry(own)) == 0 || out_of_memory(run);
   }
   free(products);
   return ok;
@@ -346,7 +355,9 @@ void build_check(const struct model *model, struct diag_list *problems) {
     char why[WHY] = "";
     struct buf out;
     buf_init(&out);
-    if (!compile_image(zone, 1, &out, why))
+    bool ok = compile_image(zone, 1, &out, why);
+    buf_clear(&out);
+    if (!ok || !records_compile(zone, 1, &out, why))
       diag_error(problems, (struct diag_pos){.path = zone->path}, "%s", why);
     buf_close(&out);
   }

@@ -6,6 +6,7 @@
  *   DATA/builds/<id>/manifest.json    commit, its time, zones (apex, serial, input hash, files), in
  * order DATA/builds/<id>/zones/<apex>image     hard links to unchanged zones of the previous build
  *   DATA/builds/<id>/zones/<apex>zone      standard master file
+ *   DATA/builds/<id>/zones/<apex>records   what zone transfers send (zones/records.h)
  *   DATA/builds/<id>/checks.json      the list for the health checker, and each domain's alerts
  *   DATA/builds/<id>/domains.json     what tools need of each domain: owner, profiles, providers
  *

@@ -18,7 +18,8 @@
 enum {
   BUILDDIR_ID = 16,    /* hex digits of a build's name */
   BUILDDIR_SHA = 64,   /* hex digits of a SHA-256 */
-  BUILDDIR_KEEP = 3,   /* complete builds that are kept, the live one included */
+  BUILDDIR_KEEP = 8,   /* complete builds that are kept, the live one included: so far back goes
+                        * IXFR; files of unchanged zones are shared */
   BUILDDIR_FILE = 200, /* most octets of a file name that builddir_zone_file() makes */
 };
 

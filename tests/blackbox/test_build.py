@@ -134,7 +134,7 @@ def test_dangerous_zone_names_stay_in_the_folder(tmp_path):
                          "--out", data)
         assert len(toollib.manifest(data)["zones"]) == 1
         assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "in.zone"]
-        assert len(list((data / "current/zones").iterdir())) == 2
+        assert len(list((data / "current/zones").iterdir())) == 3
         shutil.rmtree(data)
 
 
@@ -191,10 +191,10 @@ def test_what_is_not_configuration_changes_no_serial(make_config, tmp_path):
 
 
 def test_old_builds_go(make_config, tmp_path):
-    for ttl in range(1, 7):
+    for ttl in range(1, 12):
         build(make_config({"cdn": toollib.DOMAIN.replace("ttl: 30", f"ttl: {ttl}")}),
               tmp_path / "data")
-    assert len(list((tmp_path / "data/builds").iterdir())) == 3
+    assert len(list((tmp_path / "data/builds").iterdir())) == 8
     toollib.manifest(tmp_path / "data")
 
 
@@ -342,7 +342,7 @@ def test_a_limit_of_file_sizes(make_config, tmp_path):
 
 def test_builds_at_the_same_time(make_config, tmp_path):
     configs = [make_config({"cdn": toollib.DOMAIN.replace("ttl: 30", f"ttl: {ttl}")}, name=f"c{ttl}")
-               for ttl in range(1, 9)]
+               for ttl in range(1, 12)]
     running = [subprocess.Popen([sluicelib.program("sluice"), "build", c, "--out", tmp_path / "data"],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                 env=sluicelib.environment()) for c in configs]
@@ -351,5 +351,5 @@ def test_builds_at_the_same_time(make_config, tmp_path):
         assert process.returncode == 0, stderr
     manifest = toollib.manifest(tmp_path / "data")
     assert manifest["zones"][0]["serial"] == len(configs)  # none was lost
-    assert len(list((tmp_path / "data/builds").iterdir())) == 3
+    assert len(list((tmp_path / "data/builds").iterdir())) == 8
     assert {p.name for p in pathlib.Path(tmp_path / "data").iterdir()} == {"builds", "current", "lock"}
