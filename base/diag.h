@@ -56,8 +56,8 @@ void diag_print(const struct diag_list *list, FILE *out);
  */
 const char *diag_nearest(const char *word, const char *const *candidates, size_t count);
 
-/* Edit distance of two words: letters put in, left out, replaced, or two neighbours swapped; case is
- * ignored.  Words of more than 255 bytes are 255 apart. */
+/* Edit distance of two words: letters put in, left out, replaced, or two neighbours swapped; case
+ * is ignored.  Words of more than 255 bytes are 255 apart. */
 unsigned diag_distance(const char *a, const char *b);
 
 #endif

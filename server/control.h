@@ -6,13 +6,15 @@
  * Request: {"command": NAME, ...}.  Reply: {"ok": true, ...} or {"ok": false, "error": "one line",
  * "code": 1|2|3} where code is the exit status that the command line tool should give.
  *
- *   status    -> {"build": {"id","commit","commit_time","zones":[{"name","serial","names","domains"}]},
+ *   status    -> {"build": {"id","commit","commit_time",
+ *                   "zones":[{"name","serial","names","domains"}]},
  *                 "secondary": [{"zone","state":"empty"|"current"|"stale"|"expired",
  *                   "serial": N|null,"primaries","refreshed","next_refresh","expires" (Unix
  *                   seconds or null),"busy": bool,"error": text|null}],
  *                 "workers": N, "uptime": seconds, "pid": N, "listen": ["127.0.0.1@53", ...],
  *                 "health": {"connected": bool, "age": seconds|null},
- *                 "overrides": [{"domain","endpoint","kind":"manual"|"health","value","who","since"}],
+ *                 "overrides": [{"domain","endpoint","kind":"manual"|"health","value","who",
+ *                   "since"}],
  *                 "geo": {"path","build_epoch","age","ipv6": bool} | null,
  *                 "counters": {name: number}}
  *   reload    -> loads the current build and location files again; replies when the new view is
@@ -23,9 +25,9 @@
  *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6}
  *             -> what the checker would say, forced
  *
- * Peers are trusted by their Unix credentials (SO_PEERCRED): root, the server's own user, and members
- * of the configured group.  A request of more than 64 KiB, or one not finished in 10 s, closes the
- * connection.  Domain names are absolute, with or without the final dot.
+ * Peers are trusted by their Unix credentials (SO_PEERCRED): root, the server's own user, and
+ * members of the configured group.  A request of more than 64 KiB, or one not finished in 10 s,
+ * closes the connection.  Domain names are absolute, with or without the final dot.
  */
 #ifndef SLUICE_SERVER_CONTROL_H
 #define SLUICE_SERVER_CONTROL_H

@@ -25,7 +25,7 @@ struct fact; /* what facts.c records about an endpoint */
 struct served_zone {
   char *name; /* presentation form, with the final dot */
   uint32_t serial;
-  int64_t names; /* owner names, as the manifest says */
+  int64_t names;  /* owner names, as the manifest says */
   bool secondary; /* not of the build, but transferred from a primary */
   struct load_image *image;
 };
@@ -73,14 +73,14 @@ struct served {
 
 struct load_request {
   const char *data_dir;
-  const char *geo_path;          /* or NULL */
-  const char *asn_path;          /* or NULL */
-  const struct served *previous; /* or NULL at start */
+  const char *geo_path;                   /* or NULL */
+  const char *asn_path;                   /* or NULL */
+  const struct served *previous;          /* or NULL at start */
   const struct load_secondary *secondary; /* served beside the build's zones */
   size_t secondary_count;
   bool keep_build; /* take the build's zones from `previous`, whatever DATA/current is */
   struct transfer_policy *transfer; /* for zones without `transfer:` of their own; or NULL */
-  const atomic_bool *cancel;     /* or NULL; set by another thread, makes load_run() fail soon */
+  const atomic_bool *cancel;        /* or NULL; set by another thread, makes load_run() fail soon */
 };
 
 enum { LOAD_WHY = 512 };

@@ -13,8 +13,8 @@
 struct manifest_zone {
   char *apex; /* presentation form */
   uint32_t serial;
-  int64_t names; /* owner names, for status */
-  char *image;   /* path of the image file */
+  int64_t names;    /* owner names, for status */
+  char *image;      /* path of the image file */
   char *records;    /* path of the records file, or NULL: the build has none */
   json_t *transfer; /* the zone's `transfer:`, or NULL */
 };

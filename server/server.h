@@ -38,7 +38,7 @@ struct server {
   struct tcp *tcp;
   struct control *control;
   struct secondary *secondary; /* the zones from other primaries */
-  uint64_t started_at; /* uv_hrtime() */
+  uint64_t started_at;         /* uv_hrtime() */
 
   /* reload */
   uv_work_t work;

@@ -44,7 +44,7 @@ struct view_zone {
 
 /* What a transfer of a zone needs; not for the fast path. */
 struct view_transfer {
-  const char *records;                  /* path of its records file, or NULL: it has none */
+  const char *records;            /* path of its records file, or NULL: it has none */
   struct transfer_policy *policy; /* NULL: nobody may transfer it */
 };
 

@@ -27,33 +27,43 @@ struct model_rr {
   struct diag_pos pos;
 };
 
-enum probe_type { PROBE_NONE, PROBE_HTTP, PROBE_HTTPS, PROBE_TCP, PROBE_DNS, PROBE_ICMP, PROBE_EXEC };
+enum probe_type {
+  PROBE_NONE,
+  PROBE_HTTP,
+  PROBE_HTTPS,
+  PROBE_TCP,
+  PROBE_DNS,
+  PROBE_ICMP,
+  PROBE_EXEC
+};
 
 struct model_domain {
   struct steer_domain *steer;
-  char *path;         /* of domain.yaml, as shown in messages */
-  char *owner_text;   /* `owner:`, the team, or NULL */
-  json_t *health;     /* per endpoint: object endpoint -> merged, normalised health settings; NULL without
-                       * (zones/config_health.h tells the keys; times are in milliseconds) */
-  json_t *alerts;     /* normalised `alerts:` (on, page, to) or NULL */
-  json_t *profiles;   /* profile -> {endpoint: weight} (of this domain and of defaults.yaml) */
-  json_t *providers;  /* normalised `providers:` or NULL */
-  json_t *pools;      /* endpoints whose `health`... reserved, NULL */
+  char *path;       /* of domain.yaml, as shown in messages */
+  char *owner_text; /* `owner:`, the team, or NULL */
+  /* Per endpoint: object endpoint -> merged, normalised health settings; NULL without.  The keys
+   * are told in zones/config_health.h; times are in milliseconds. */
+  json_t *health;
+  json_t *alerts;    /* normalised `alerts:` (on, page, to) or NULL */
+  json_t *profiles;  /* profile -> {endpoint: weight} (of this domain and of defaults.yaml) */
+  json_t *providers; /* normalised `providers:` or NULL */
+  json_t *pools;     /* endpoints whose `health`... reserved, NULL */
 };
 
 enum model_serial { SERIAL_MANAGED, SERIAL_CARRIED }; /* of the deploy, or as in the master file */
 
 struct model_zone {
-  uint8_t *apex;    /* wire name, lower case, padded */
-  char *path;       /* of zone.yaml or of the master file */
+  uint8_t *apex; /* wire name, lower case, padded */
+  char *path;    /* of zone.yaml or of the master file */
   enum model_serial serial_mode;
-  struct model_rr *rrs; /* every static record, SOA and NS included, no duplicates; sorted in canonical
-                         * order of owner (name_compare), then type, then rdata; SOA serial 0 when managed */
+  /* Every static record, SOA and NS included, no duplicates; sorted in canonical order of owner
+   * (name_compare), then type, then rdata; SOA serial 0 when managed. */
+  struct model_rr *rrs;
   size_t rr_count;
   struct model_domain *domains;
   size_t domain_count;
-  json_t *transfer;  /* normalised `transfer:` or NULL */
-  json_t *providers; /* array of names, or NULL */
+  json_t *transfer;       /* normalised `transfer:` or NULL */
+  json_t *providers;      /* array of names, or NULL */
   uint8_t input_hash[32]; /* SHA-256 over all inputs of this zone: equal input, equal output */
 };
 
@@ -62,8 +72,8 @@ struct arena;
 struct model {
   struct model_zone *zones; /* sorted by apex in canonical order */
   size_t zone_count;
-  char *default_zone; /* text, or NULL */
-  json_t *settings;   /* normalised rest of defaults.yaml: profiles, alerts, providers, regions */
+  char *default_zone;   /* text, or NULL */
+  json_t *settings;     /* normalised rest of defaults.yaml: profiles, alerts, providers, regions */
   struct arena *memory; /* of the paths in positions, and of the records; private */
 };
 
@@ -73,14 +83,16 @@ void model_free(struct model *model);
 struct config_source {
   /* Calls visit(arg, path, kind) for every entry below the root, in sorted order. kind: 'f' regular
    * file, 'l' symbolic link, 's' submodule, 'o' other.  Paths are relative to the root. */
-  bool (*list)(struct config_source *source,
-               bool (*visit)(void *arg, const char *path, char kind), void *arg, char *why);
-  /* Reads one regular file of at most `limit` bytes; malloc'd, NUL-terminated. `why` holds 512 bytes. */
-  bool (*read)(struct config_source *source, const char *path, size_t limit, uint8_t **data, size_t *len,
-               char *why);
+  bool (*list)(struct config_source *source, bool (*visit)(void *arg, const char *path, char kind),
+               void *arg, char *why);
+  /* Reads one regular file of at most `limit` bytes; malloc'd, NUL-terminated. `why` holds 512
+   * bytes. */
+  bool (*read)(struct config_source *source, const char *path, size_t limit, uint8_t **data,
+               size_t *len, char *why);
   void (*close)(struct config_source *source);
-  const char *prefix; /* put before paths in messages ("" for git, "dir/" for a directory) */
-  bool programs_known; /* set by the caller if it looks exec checks up itself: no warning about them */
+  const char *prefix;  /* put before paths in messages ("" for git, "dir/" for a directory) */
+  bool programs_known; /* set by the caller if it looks exec checks up itself: no warning about them
+                        */
 };
 
 bool config_source_open_dir(const char *dir, struct config_source **source, char *why);
@@ -89,8 +101,8 @@ bool config_source_open_dir(const char *dir, struct config_source **source, char
  * problems->errors is 0. */
 struct model *config_load(struct config_source *source, struct diag_list *problems);
 
-/* A model of one or more plain zones from RFC 1035 master files (`build --zone-file`, `--zone-list`).
- * $INCLUDE is allowed below the file's own directory. */
+/* A model of one or more plain zones from RFC 1035 master files (`build --zone-file`,
+ * `--zone-list`). $INCLUDE is allowed below the file's own directory. */
 bool model_add_zone_file(struct model *model, const char *path, const char *origin,
                          struct diag_list *problems);
 struct model *model_new(void);
