@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "server/cookie.h"
 #include "server/wire.h"
 
 enum {
@@ -209,6 +210,7 @@ static void no_data(struct answer *a, const struct image *image) {
 
 static void at_node(struct answer *a, const struct view_zone *zone, const struct image_node *node) {
   uint16_t qtype = a->q->qtype;
+  a->q->origin = node;
   const struct image_entry *e =
       qtype == TYPE_ANY ? any_entry(node) : answer_find_entry(node, qtype);
   if (e) {
@@ -233,6 +235,7 @@ static void at_node(struct answer *a, const struct view_zone *zone, const struct
 static void referral(struct answer *a, const struct image_node *cut) {
   query_count(a->worker, COUNT_REFERRAL);
   a->aa = false;
+  a->q->origin = cut;
   put_entry(a, cut, answer_find_entry(cut, TYPE_NS));
 }
 
@@ -295,6 +298,10 @@ static void look_up(struct answer *a) {
     const struct view_zone *parent = qname_zone(&q->name, a->view, true);
     if (parent)
       zone = parent;
+  }
+  if (__builtin_expect(zone->state != VIEW_ZONE_SERVED, 0)) {
+    a->rcode = RCODE_SERVFAIL; /* RFC 1034 section 4.3.5: expired, or never transferred */
+    return;
   }
   a->aa = true;
   const struct image_node *node = exact_node(q, zone);
@@ -374,21 +381,89 @@ static void put_header(struct answer *a) {
   flags |= a->aa ? WIRE_AA : 0;
   flags |= a->truncated ? WIRE_TC : 0;
   wire_put16(p + WIRE_FLAGS, (uint16_t)flags);
-  wire_put16(p + WIRE_QDCOUNT, 1);
+  wire_put16(p + WIRE_QDCOUNT, q->question_end > WIRE_QUESTION);
   wire_put16(p + WIRE_ANCOUNT, a->ancount);
   wire_put16(p + WIRE_NSCOUNT, a->nscount);
   wire_put16(p + WIRE_ARCOUNT, (uint16_t)(a->arcount + q->edns.present));
 }
 
-static void put_opt(struct answer *a, struct edns_reply *reply) {
+static void put_opt(struct answer *a, struct edns_reply *reply, size_t limit) {
   struct query *q = a->q;
   reply->rcode_high = (uint8_t)(a->rcode >> 4);
   q->edns.subnet.scope = a->scope;
-  a->at += edns_write(&q->edns, reply, q->packet + a->at);
+  a->at += edns_write(&q->edns, reply, q->packet, a->at, limit);
+}
+
+/* The cookie of the response, if there is to be one.  False on a malformed one: FORMERR. */
+static bool make_cookie(struct query *q, struct query_worker *worker, struct edns_reply *reply,
+                        uint8_t out[COOKIE_SIZE]) {
+  if (!q->edns.cookie_present)
+    return true;
+  const struct cookie_secrets *secrets =
+      atomic_load_explicit(&worker->config->cookies, memory_order_acquire);
+  if (!secrets)
+    return true;
+  struct cookie_option option;
+  if (!cookie_parse(q->edns.cookie, q->edns.cookie_len, &option))
+    return false;
+  size_t address_len = q->source.family == 4 ? 4 : 16;
+  enum cookie_status status =
+      cookie_respond(secrets, &option, q->source.octets, address_len, worker->now, out);
+  reply->cookie = out;
+  q->proven = status == COOKIE_VALID || status == COOKIE_RENEW;
+  query_count(worker, q->proven               ? COUNT_COOKIE_VALID
+                      : status == COOKIE_NONE ? COUNT_COOKIE_NEW
+                                              : COUNT_COOKIE_BAD);
+  return true;
+}
+
+static void prepare_reply(struct query *q, struct query_worker *worker, struct edns_reply *reply) {
+  const struct query_config *config = worker->config;
+  *reply = (struct edns_reply){
+      .payload = config->udp_max,
+      .nsid = config->nsid,
+      .nsid_len = config->nsid_len,
+      .extended_error = EDE_NONE,
+      .keepalive = -1,
+  };
+  if (!q->edns.present)
+    return;
+  if (q->verdict == VERDICT_LOOK_UP && !q->zone)
+    reply->extended_error = EDE_NOT_AUTHORITATIVE;
+  else if (q->verdict == VERDICT_LOOK_UP && q->zone->state != VIEW_ZONE_SERVED)
+    reply->extended_error =
+        q->zone->state == VIEW_ZONE_EXPIRED ? EDE_INVALID_DATA : EDE_NOT_READY;
+  if (q->verdict == VERDICT_TRANSFER)
+    reply->extended_error = EDE_PROHIBITED;
+  if (q->transport == TRANSPORT_UDP)
+    return;
+  if (q->edns.keepalive_asked && config->tcp_idle_ms != 0)
+    reply->keepalive = (int)(config->tcp_idle_ms / 100);
+  reply->padding = q->edns.padding_asked && q->transport == TRANSPORT_TLS;
+}
+
+static void fill(struct answer *a, bool cookie_ok) {
+  if (!cookie_ok) {
+    a->rcode = RCODE_FORMERR;
+    return;
+  }
+  switch (a->q->verdict) {
+  case VERDICT_LOOK_UP:
+    look_up(a);
+    break;
+  case VERDICT_CHAOS:
+    chaos(a);
+    break;
+  case VERDICT_COOKIE:
+    if (a->q->proven || a->worker->config->cookies)
+      a->rcode = RCODE_NOERROR;
+    break;
+  default: /* an error that was found before */
+    break;
+  }
 }
 
 size_t answer_make(struct query *q, const struct view *view, struct query_worker *worker) {
-  const struct query_config *config = worker->config;
   struct answer a = {
       .q = q,
       .view = view,
@@ -396,23 +471,16 @@ size_t answer_make(struct query *q, const struct view *view, struct query_worker
       .at = q->question_end,
       .rcode = q->rcode,
   };
-  struct edns_reply reply = {
-      .payload = config->udp_max,
-      .nsid = config->nsid,
-      .nsid_len = config->nsid_len,
-      .extended_error = EDE_NONE,
-  };
-  if (q->verdict == VERDICT_LOOK_UP && !q->zone && q->edns.present)
-    reply.extended_error = EDE_NOT_AUTHORITATIVE;
+  struct edns_reply reply;
+  uint8_t cookie[COOKIE_SIZE];
+  prepare_reply(q, worker, &reply);
+  bool cookie_ok = make_cookie(q, worker, &reply, cookie);
   /* The OPT stands behind all else but its place is taken first: it must always fit. */
   size_t opt = q->edns.present ? edns_size(&q->edns, &reply) : 0;
-  size_t limit = size_limit(q, config);
+  size_t limit = size_limit(q, worker->config);
   a.limit = limit > opt + q->question_end ? limit - opt : q->question_end;
 
-  if (q->verdict == VERDICT_LOOK_UP)
-    look_up(&a);
-  else if (q->verdict == VERDICT_CHAOS)
-    chaos(&a);
+  fill(&a, cookie_ok);
   if (a.truncated)
     truncate_message(&a);
   if (a.steered)
@@ -421,7 +489,23 @@ size_t answer_make(struct query *q, const struct view *view, struct query_worker
     query_count(worker, COUNT_ECS);
   put_header(&a);
   if (q->edns.present)
-    put_opt(&a, &reply);
+    put_opt(&a, &reply, limit);
   q->rcode = a.rcode;
+  return a.at;
+}
+
+size_t answer_slip(struct query *q, struct query_worker *worker) {
+  struct answer a = {
+      .q = q,
+      .worker = worker,
+      .at = q->question_end,
+      .aa = (wire_u16(q->packet + WIRE_FLAGS) & WIRE_AA) != 0,
+      .truncated = true,
+  };
+  struct edns_reply reply;
+  prepare_reply(q, worker, &reply);
+  put_header(&a);
+  if (q->edns.present)
+    put_opt(&a, &reply, size_limit(q, worker->config));
   return a.at;
 }

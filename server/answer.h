@@ -26,6 +26,9 @@ struct answer {
 /* Makes the whole response of a query whose question was read; returns its length. */
 size_t answer_make(struct query *q, const struct view *view, struct query_worker *worker);
 
+/* Turns a finished response into one without records that has TC set; returns its length. */
+size_t answer_slip(struct query *q, struct query_worker *worker);
+
 /* Counts one event; only the worker's own thread may call it. */
 void query_count(struct query_worker *worker, enum query_counter counter);
 

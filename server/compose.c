@@ -387,8 +387,8 @@ static bool step(struct chase *c) {
   if (was_given(c, c->name.name))
     return false;
   const struct view_zone *zone = qname_zone(&c->name, c->a->view, false);
-  if (!zone)
-    return false;
+  if (!zone || zone->state != VIEW_ZONE_SERVED)
+    return false; /* who resolves asks for the rest by itself */
   const struct image_node *node = qname_find(&c->name, zone->image, 0);
   return node ? at_node(c, zone, node) : below_encloser(c, zone);
 }

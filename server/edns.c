@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "server/cookie.h"
 #include "server/wire.h"
 
 enum { DO_BIT = 0x8000 };
@@ -31,6 +32,35 @@ static bool read_subnet(struct edns_subnet *s, const uint8_t *data, size_t len) 
   return true;
 }
 
+static void read_cookie(struct edns *edns, const uint8_t *data, size_t len) {
+  if (edns->cookie_present) /* of two the first counts, RFC 7873 section 5 */
+    return;
+  edns->cookie_present = true;
+  edns->cookie_len = (uint8_t)(len < sizeof edns->cookie ? len : sizeof edns->cookie);
+  memcpy(edns->cookie, data, edns->cookie_len);
+}
+
+static bool read_option(struct edns *edns, uint16_t code, const uint8_t *data, size_t len) {
+  switch (code) {
+  case EDNS_CLIENT_SUBNET:
+    return read_subnet(&edns->subnet, data, len);
+  case EDNS_NSID:
+    edns->nsid_asked = true;
+    return true;
+  case EDNS_COOKIE:
+    read_cookie(edns, data, len);
+    return true;
+  case EDNS_KEEPALIVE:
+    edns->keepalive_asked = true;
+    return true;
+  case EDNS_PADDING:
+    edns->padding_asked = true;
+    return true;
+  default: /* RFC 6891 section 6.1.2: unknown options are ignored */
+    return true;
+  }
+}
+
 bool edns_read(struct edns *edns, uint16_t payload, uint32_t ttl, const uint8_t *rdata,
                size_t len) {
   edns->present = true;
@@ -47,10 +77,8 @@ bool edns_read(struct edns *edns, uint16_t payload, uint32_t ttl, const uint8_t 
     if (size > len - 4)
       return false;
     const uint8_t *data = rdata + 4;
-    if (code == EDNS_CLIENT_SUBNET && !read_subnet(&edns->subnet, data, size))
+    if (!read_option(edns, code, data, size))
       return false;
-    if (code == EDNS_NSID)
-      edns->nsid_asked = true;
     rdata += 4 + size;
     len -= 4 + size;
   }
@@ -67,6 +95,10 @@ size_t edns_size(const struct edns *edns, const struct edns_reply *reply) {
     n += 8 + subnet_octets(&edns->subnet);
   if (edns->nsid_asked && reply->nsid)
     n += 4 + reply->nsid_len;
+  if (reply->cookie)
+    n += 4 + COOKIE_SIZE;
+  if (reply->keepalive >= 0)
+    n += 6;
   if (reply->extended_error != EDE_NONE)
     n += 6;
   return n;
@@ -78,7 +110,43 @@ static uint8_t *put_option(uint8_t *at, uint16_t code, size_t len) {
   return at + 4;
 }
 
-size_t edns_write(const struct edns *edns, const struct edns_reply *reply, uint8_t *out) {
+static uint8_t *put_subnet(uint8_t *at, const struct edns_subnet *s) {
+  size_t octets = subnet_octets(s);
+  at = put_option(at, EDNS_CLIENT_SUBNET, 4 + octets);
+  wire_put16(at, s->family);
+  at[2] = s->source;
+  at[3] = s->scope;
+  memcpy(at + 4, s->address, octets);
+  return at + 4 + octets;
+}
+
+static uint8_t *put_octets(uint8_t *at, uint16_t code, const void *data, size_t len) {
+  at = put_option(at, code, len);
+  memcpy(at, data, len);
+  return at + len;
+}
+
+static uint8_t *put_number(uint8_t *at, uint16_t code, int value) {
+  at = put_option(at, code, 2);
+  wire_put16(at, (uint16_t)value);
+  return at + 2;
+}
+
+/* RFC 8467 section 4.1: up to a multiple of the block, but not past the limit. */
+static uint8_t *put_padding(uint8_t *at, const uint8_t *message, size_t limit) {
+  size_t used = (size_t)(at - message) + 4;
+  if (used > limit)
+    return at;
+  size_t padded = (used + EDNS_PADDING_BLOCK - 1) / EDNS_PADDING_BLOCK * EDNS_PADDING_BLOCK;
+  size_t zeros = (padded < limit ? padded : limit) - used;
+  at = put_option(at, EDNS_PADDING, zeros);
+  memset(at, 0, zeros);
+  return at + zeros;
+}
+
+size_t edns_write(const struct edns *edns, const struct edns_reply *reply, uint8_t *message,
+                  size_t start, size_t limit) {
+  uint8_t *out = message + start;
   uint8_t *at = out;
   *at++ = 0;
   wire_put16(at, TYPE_OPT);
@@ -89,26 +157,18 @@ size_t edns_write(const struct edns *edns, const struct edns_reply *reply, uint8
   wire_put16(at + 6, edns->dnssec_ok ? DO_BIT : 0);
   uint8_t *length = at + 8;
   at += 10;
-  if (edns->subnet.present) {
-    const struct edns_subnet *s = &edns->subnet;
-    size_t octets = subnet_octets(s);
-    at = put_option(at, EDNS_CLIENT_SUBNET, 4 + octets);
-    wire_put16(at, s->family);
-    at[2] = s->source;
-    at[3] = s->scope;
-    memcpy(at + 4, s->address, octets);
-    at += 4 + octets;
-  }
-  if (edns->nsid_asked && reply->nsid) {
-    at = put_option(at, EDNS_NSID, reply->nsid_len);
-    memcpy(at, reply->nsid, reply->nsid_len);
-    at += reply->nsid_len;
-  }
-  if (reply->extended_error != EDE_NONE) {
-    at = put_option(at, EDNS_EXTENDED_ERROR, 2);
-    wire_put16(at, (uint16_t)reply->extended_error);
-    at += 2;
-  }
+  if (edns->subnet.present)
+    at = put_subnet(at, &edns->subnet);
+  if (edns->nsid_asked && reply->nsid)
+    at = put_octets(at, EDNS_NSID, reply->nsid, reply->nsid_len);
+  if (reply->cookie)
+    at = put_octets(at, EDNS_COOKIE, reply->cookie, COOKIE_SIZE);
+  if (reply->keepalive >= 0)
+    at = put_number(at, EDNS_KEEPALIVE, reply->keepalive);
+  if (reply->extended_error != EDE_NONE)
+    at = put_number(at, EDNS_EXTENDED_ERROR, reply->extended_error);
+  if (reply->padding)
+    at = put_padding(at, message, limit);
   wire_put16(length, (uint16_t)(at - length - 2));
   return (size_t)(at - out);
 }

@@ -26,7 +26,13 @@ enum edns_option {
 };
 
 /* Info codes of RFC 8914 that are used. */
-enum { EDE_NONE = -1, EDE_NOT_AUTHORITATIVE = 20 };
+enum { EDE_NONE = -1, EDE_NOT_READY = 14, EDE_PROHIBITED = 18, EDE_NOT_AUTHORITATIVE = 20,
+       EDE_INVALID_DATA = 24 };
+
+enum {
+  EDNS_COOKIE_MAX = 40,     /* octets of the option in a query, RFC 7873 section 4 */
+  EDNS_PADDING_BLOCK = 468, /* responses are padded to a multiple of it, RFC 8467 section 4.1 */
+};
 
 /* Client subnet, RFC 7871 section 6. */
 struct edns_subnet {
@@ -43,6 +49,12 @@ struct edns {
   uint8_t version;
   uint16_t payload; /* the requestor's, at least 512 (RFC 6891 section 6.2.3) */
   bool nsid_asked;
+  bool keepalive_asked;
+  bool padding_asked;
+  bool cookie_present;
+  uint8_t
+      cookie_len; /* of the first COOKIE option, cut at EDNS_COOKIE_MAX + 1: never a right length */
+  uint8_t cookie[EDNS_COOKIE_MAX + 1];
   struct edns_subnet subnet;
 };
 
@@ -58,13 +70,20 @@ struct edns_reply {
   uint8_t rcode_high; /* upper 8 bits of the extended RCODE */
   const char *nsid;
   size_t nsid_len;
-  int extended_error; /* info code, or EDE_NONE */
+  int extended_error;    /* info code, or EDE_NONE */
+  const uint8_t *cookie; /* whole option data (COOKIE_SIZE octets), or NULL */
+  int keepalive;         /* idle timeout in units of 100 ms (RFC 7828), or -1 for none */
+  bool padding;          /* fill up the message to EDNS_PADDING_BLOCK */
 };
 
-/* Octets that edns_write() will write. */
+/* Octets that edns_write() will write, padding left out. */
 size_t edns_size(const struct edns *edns, const struct edns_reply *reply);
 
-/* Writes the OPT record at `out`, which has room for edns_size(); returns its length. */
-size_t edns_write(const struct edns *edns, const struct edns_reply *reply, uint8_t *out);
+/*
+ * Writes the OPT record at `message + at`, which has room for edns_size(), and with padding up to
+ * `limit` octets of the whole message.  Returns the length of the record.
+ */
+size_t edns_write(const struct edns *edns, const struct edns_reply *reply, uint8_t *message,
+                  size_t at, size_t limit);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/answer.h"
+#include "server/ratelimit.h"
 #include "server/wire.h"
 
 enum {
@@ -96,7 +97,9 @@ static bool read_header(struct query *q, struct query_worker *worker) {
 
 static void check_opcode(struct query *q) {
   unsigned opcode = (unsigned)(q->flags & WIRE_OPCODE) >> WIRE_OPCODE_SHIFT;
-  if (opcode == OPCODE_NOTIFY || opcode == OPCODE_UPDATE)
+  if (opcode == OPCODE_NOTIFY)
+    set_verdict(q, VERDICT_NOTIFY, RCODE_REFUSED);
+  else if (opcode == OPCODE_UPDATE)
     set_verdict(q, VERDICT_HEADER, RCODE_REFUSED);
   else if (opcode != OPCODE_QUERY)
     set_verdict(q, VERDICT_HEADER, RCODE_NOTIMP); /* RFC 1035 section 4.1.1 */
@@ -114,6 +117,16 @@ static bool read_question(struct query *q) {
   q->qtype = wire_u16(p + WIRE_QUESTION + len);
   q->qclass = wire_u16(p + WIRE_QUESTION + len + 2);
   return true;
+}
+
+/* A query without a question that has a COOKIE option, RFC 7873 section 5.4. */
+static bool asks_for_cookie(struct query *q) {
+  if (wire_u16(q->packet + WIRE_QDCOUNT) != 0)
+    return false;
+  q->qtype = 0;
+  q->qclass = CLASS_IN;
+  q->question_end = WIRE_QUESTION;
+  return read_records(q, WIRE_QUESTION) && q->edns.cookie_present;
 }
 
 static void check_question(struct query *q) {
@@ -135,7 +148,9 @@ static void reset(struct query *q) {
   q->verdict = VERDICT_LOOK_UP;
   q->rcode = RCODE_NOERROR;
   q->question_end = 0;
+  q->proven = false;
   q->zone = NULL;
+  q->origin = NULL;
   q->hint = NULL;
   memset(&q->edns, 0, sizeof q->edns);
 }
@@ -146,7 +161,7 @@ static inline void parse_message(struct query *q, const struct view *view) {
   if (q->verdict != VERDICT_LOOK_UP)
     return;
   if (!read_question(q)) {
-    set_verdict(q, VERDICT_HEADER, RCODE_FORMERR);
+    set_verdict(q, asks_for_cookie(q) ? VERDICT_COOKIE : VERDICT_HEADER, RCODE_FORMERR);
     return;
   }
   if (!read_records(q, q->question_end)) {
@@ -242,18 +257,55 @@ static void count_rcode(struct query_worker *worker, unsigned rcode) {
   }
 }
 
+/* What a response counts as for rate limiting, and what it is about: see server/ratelimit.h. */
+static enum ratelimit_category rate_category(const struct query *q, uint64_t *about) {
+  const uint8_t *p = q->packet;
+  *about = 0;
+  if (q->rcode != RCODE_NOERROR && q->rcode != RCODE_NXDOMAIN)
+    return RATELIMIT_ERROR;
+  if (q->zone && (q->rcode == RCODE_NXDOMAIN ||
+                  (wire_u16(p + WIRE_ANCOUNT) == 0 && (wire_u16(p + WIRE_FLAGS) & WIRE_AA) != 0))) {
+    *about = name_hash(q->zone->image->header->apex);
+    return q->rcode == RCODE_NXDOMAIN ? RATELIMIT_NXDOMAIN : RATELIMIT_NODATA;
+  }
+  if (q->origin)
+    *about = name_hash(image_node_name(q->origin));
+  return RATELIMIT_ANSWER;
+}
+
+/* The length of the response that remains: all, an empty one with TC set, or none. */
+static size_t limit_rate(struct query *q, struct query_worker *worker, size_t length) {
+  uint64_t about;
+  enum ratelimit_category category = rate_category(q, &about);
+  switch (ratelimit_check(worker->limit, q->source.family, q->source.octets, category, about,
+                          worker->now_ms)) {
+  case RATELIMIT_PASS:
+    return length;
+  case RATELIMIT_DROP:
+    query_count(worker, COUNT_RATE_DROPPED);
+    return 0;
+  case RATELIMIT_TRUNCATE:
+    query_count(worker, COUNT_RATE_SLIPPED);
+    return q->question_end > WIRE_QUESTION ? answer_slip(q, worker) : header_only(q);
+  }
+  return length;
+}
+
 size_t query_answer(struct query *q, const struct view *view, struct query_worker *worker) {
   if (q->verdict == VERDICT_DROP)
     return 0;
   size_t length;
-  if (q->verdict == VERDICT_HEADER)
+  if (q->verdict == VERDICT_HEADER || q->verdict == VERDICT_NOTIFY)
     length = header_only(q);
   else
     length = answer_make(q, view, worker);
-  query_count(worker, COUNT_RESPONSES);
   if (q->edns.present)
     query_count(worker, COUNT_EDNS);
   count_rcode(worker, q->rcode);
+  if (worker->limit && q->transport == TRANSPORT_UDP && !q->proven)
+    length = limit_rate(q, worker, length);
+  if (length > 0)
+    query_count(worker, COUNT_RESPONSES);
   return length;
 }
 

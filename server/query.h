@@ -28,6 +28,8 @@ enum {
 };
 
 struct tsig_keys;
+struct cookie_secrets;
+struct ratelimit;
 
 enum query_transport { TRANSPORT_UDP, TRANSPORT_TCP, TRANSPORT_TLS };
 
@@ -49,7 +51,12 @@ enum query_counter {
   COUNT_TRUNCATED,
   COUNT_ECS,
   COUNT_EDNS,
-  COUNT_TSIG_GOOD, /* signed queries whose signature is right */
+  COUNT_COOKIE_NEW,   /* client cookies alone */
+  COUNT_COOKIE_VALID, /* with a server cookie of ours */
+  COUNT_COOKIE_BAD,   /* with one that is not ours, or too old */
+  COUNT_RATE_DROPPED, /* responses over the rate limit: not sent */
+  COUNT_RATE_SLIPPED, /* sent empty with TC */
+  COUNT_TSIG_GOOD,    /* signed queries whose signature is right */
   COUNT_TSIG_BAD,
   COUNT_TRANSFER_REFUSED,
   QUERY_COUNTERS
@@ -63,12 +70,19 @@ struct query_config {
   const char *version;          /* answer to version.bind CH TXT, or NULL: REFUSED */
   const char *server_id;        /* answer to id.server CH TXT, or NULL: REFUSED */
   const struct tsig_keys *keys; /* of signed queries; NULL: none is known */
+  const struct notify_gate *notify; /* answers NOTIFY; NULL: refused */
+  /* DNS cookies; NULL: not answered.  Replaced as a whole, by RCU. */
+  _Atomic(const struct cookie_secrets *) cookies;
+  unsigned tcp_idle_ms; /* said to clients that ask for keepalive (RFC 7828); 0: not said */
 };
 
 /* One per worker thread. */
 struct query_worker {
   struct rng rng;
   const struct query_config *config;
+  struct ratelimit *limit; /* of this worker's responses over UDP, or NULL */
+  uint32_t now;    /* Unix time in seconds, cut to 32 bits; set by the caller for each batch */
+  uint64_t now_ms; /* CLOCK_MONOTONIC in ms; likewise */
   _Atomic uint64_t counters[QUERY_COUNTERS];
 };
 
@@ -88,8 +102,10 @@ struct query {
     VERDICT_HEADER,  /* answer with `rcode` and the header alone */
     VERDICT_ERROR,   /* answer with `rcode`, the question and OPT */
     VERDICT_CHAOS,   /* class CH */
+    VERDICT_COOKIE,  /* no question: a query for a cookie alone (RFC 7873 section 5.4) */
     /* Not for the fast path: the caller hands these to slow_respond() (server/slow.h) between
      * query_parse() and query_answer(), which would refuse them. */
+    VERDICT_NOTIFY,   /* opcode NOTIFY; nothing but the header was read */
     VERDICT_SIGNED,   /* has a TSIG record */
     VERDICT_TRANSFER, /* AXFR or IXFR; the zone was looked up */
   } verdict;
@@ -97,14 +113,18 @@ struct query {
   uint16_t flags; /* of the request's header */
   uint16_t qtype;
   uint16_t qclass;
-  uint16_t question_end;         /* offset */
-  const struct view_zone *zone;  /* closest enclosing zone, or NULL */
+  uint16_t question_end; /* offset */
+  bool proven;           /* the source address is the client\'s own: it showed a cookie of ours */
+  const struct view_zone *zone; /* closest enclosing zone, or NULL */
+  const struct image_node
+      *origin; /* whose records were given: the name\'s, a wildcard\'s, a cut\'s */
   const struct image_node *hint; /* the node that very probably is the name's, or NULL */
   struct edns edns;
   struct qname name;
 };
 
 void query_parse(struct query *q, const struct view *view, struct query_worker *worker);
+
 /* query_parse() once more for a message that was changed since (its signature was taken off): does
  * not count it again. */
 void query_parse_again(struct query *q, const struct view *view);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/stats.h"
 
+#include "server/secondary.h"
 #include "server/tcp.h"
 #include "server/worker.h"
 
@@ -20,6 +21,11 @@ static const char *const names[QUERY_COUNTERS] = {
     [COUNT_TRUNCATED] = "truncated",
     [COUNT_ECS] = "ecs",
     [COUNT_EDNS] = "edns",
+    [COUNT_COOKIE_NEW] = "cookie_new",
+    [COUNT_COOKIE_VALID] = "cookie_valid",
+    [COUNT_COOKIE_BAD] = "cookie_bad",
+    [COUNT_RATE_DROPPED] = "rate_dropped",
+    [COUNT_RATE_SLIPPED] = "rate_slipped",
     [COUNT_TSIG_GOOD] = "tsig_good",
     [COUNT_TSIG_BAD] = "tsig_bad",
     [COUNT_TRANSFER_REFUSED] = "transfer_refused",
@@ -47,6 +53,9 @@ json_t *stats_json(const struct server *server) {
   failed |= put(json, "tcp_open", read_counter(&tcp->open));
   failed |= put(json, "tcp_evicted", read_counter(&tcp->evicted));
   failed |= put(json, "tcp_timed_out", read_counter(&tcp->timed_out));
+  for (int i = 0; i < SECONDARY_COUNTERS; i++)
+    failed |= put(json, secondary_counter_name((enum secondary_counter)i),
+                  secondary_count(server->secondary, (enum secondary_counter)i));
   if (!failed)
     return json;
   json_decref(json);

@@ -75,13 +75,45 @@ Test(edns, written_as_long_as_said) {
       .nsid = "ns7",
       .nsid_len = 3,
       .extended_error = EDE_NOT_AUTHORITATIVE,
+      .keepalive = -1,
   };
   uint8_t out[128];
-  size_t n = edns_write(&edns, &reply, out);
+  size_t n = edns_write(&edns, &reply, out, 0, sizeof out);
   cr_expect_eq(n, edns_size(&edns, &reply));
   static const uint8_t want[] = {0, 0, 41,  0x04, 0xd0, 1,  0,  0x80, 0, 0, 24, 0,
                                  8, 0, 7,   0,    1,    24, 16, 192,  0, 2, 0,  3,
                                  0, 3, 'n', 's',  '7',  0,  15, 0,    2, 0, 20};
   cr_assert_eq(n, sizeof want);
   cr_expect_arr_eq(out, want, sizeof want);
+}
+
+Test(edns, padding_fills_up_to_the_block_or_the_limit) {
+  struct edns edns;
+  cr_assert(READ(&edns, 0, 12, 0, 0));
+  cr_expect(edns.padding_asked);
+  struct edns_reply reply = {
+      .payload = 1232, .extended_error = EDE_NONE, .keepalive = -1, .padding = true};
+  static uint8_t message[1024];
+  cr_expect_eq(100 + edns_write(&edns, &reply, message, 100, sizeof message), EDNS_PADDING_BLOCK);
+  cr_expect_eq(100 + edns_write(&edns, &reply, message, 100, 200), 200);
+  cr_expect_eq(edns_write(&edns, &reply, message, 100, 111), EDNS_OPT_FIXED, "no room for it");
+  cr_expect_eq(500 + edns_write(&edns, &reply, message, 500, sizeof message),
+               2 * EDNS_PADDING_BLOCK);
+}
+
+Test(edns, the_first_of_two_cookies_counts) {
+  struct edns edns;
+  cr_assert(READ(&edns, 0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 10, 0, 3, 9, 9, 9));
+  cr_expect_eq(edns.cookie_len, 8);
+  cr_expect_eq(edns.cookie[0], 1);
+}
+
+Test(edns, keepalive_is_in_units_of_100_ms) {
+  struct edns edns;
+  cr_assert(READ(&edns, 0, 11, 0, 0));
+  cr_expect(edns.keepalive_asked);
+  struct edns_reply reply = {.payload = 1232, .extended_error = EDE_NONE, .keepalive = 100};
+  uint8_t out[32];
+  cr_assert_eq(edns_write(&edns, &reply, out, 0, sizeof out), 17);
+  cr_expect_arr_eq(out + 11, ((uint8_t[]){0, 11, 0, 2, 0, 100}), 6);
 }

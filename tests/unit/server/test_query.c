@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cookie.h"
+#include "server/ratelimit.h"
 #include "server/wire.h"
 #include "zone_fixture.h"
 
@@ -289,4 +291,104 @@ Test(query, case_of_the_question_is_kept) {
   respond(length, TRANSPORT_UDP);
   cr_expect_arr_eq(packet + 12, before, length - 12);
   cr_expect_eq(packet[7], 2);
+}
+
+/* ---- cookies and rate limiting -----------------------------------------------------------------
+ */
+
+static size_t add_cookie(size_t length, size_t cookie_len, const uint8_t *cookie) {
+  packet[11] = 1;
+  uint8_t opt[] = {
+      0, 0, 41, 4, 208, 0, 0, 0, 0, 0, (uint8_t)(4 + cookie_len), 0, 10, 0, (uint8_t)cookie_len};
+  memcpy(packet + length, opt, sizeof opt);
+  memcpy(packet + length + sizeof opt, cookie, cookie_len);
+  return length + sizeof opt + cookie_len;
+}
+
+static struct cookie_secrets secrets = {.count = 1, .octets = {{1, 2, 3}}};
+
+static void cookies_on(void) {
+  atomic_store(&config.cookies, &secrets);
+  worker.now = 1000000;
+}
+
+Test(query, a_client_cookie_gets_a_server_cookie_that_then_proves_the_address) {
+  cookies_on();
+  static const uint8_t client[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  size_t length = respond(add_cookie(make_query("www.example.", "A"), 8, client), TRANSPORT_UDP);
+  uint8_t cookie[24];
+  memcpy(cookie, packet + length - sizeof cookie, sizeof cookie);
+  cr_assert_arr_eq(cookie, client, sizeof client);
+  cr_expect_eq(atomic_load(&worker.counters[COUNT_COOKIE_NEW]), 1);
+
+  size_t again = respond(add_cookie(make_query("www.example.", "A"), 24, cookie), TRANSPORT_UDP);
+  cr_expect_eq(again, length);
+  cr_expect_eq(atomic_load(&worker.counters[COUNT_COOKIE_VALID]), 1);
+  cookie[23] ^= 1;
+  respond(add_cookie(make_query("www.example.", "A"), 24, cookie), TRANSPORT_UDP);
+  cr_expect_eq(packet[3] & 15, RCODE_NOERROR, "a wrong cookie is answered, with a new one");
+  cr_expect_eq(atomic_load(&worker.counters[COUNT_COOKIE_BAD]), 1);
+}
+
+Test(query, a_cookie_of_impossible_length_is_formerr) {
+  cookies_on();
+  static const uint8_t junk[41] = {0};
+  static const size_t lengths[] = {0, 7, 9, 15, 41};
+  for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    respond(add_cookie(make_query("www.example.", "A"), lengths[i], junk), TRANSPORT_UDP);
+    cr_expect_eq(packet[3] & 15, RCODE_FORMERR, "%zu octets", lengths[i]);
+    cr_expect_eq(packet[7], 0);
+  }
+}
+
+Test(query, a_query_for_a_cookie_alone) {
+  static const uint8_t client[8] = {8, 7, 6, 5, 4, 3, 2, 1};
+  memset(packet, 0, 12);
+  size_t length = add_cookie(12, 8, client);
+  respond(length, TRANSPORT_UDP);
+  cr_expect_eq(packet[3] & 15, RCODE_FORMERR, "cookies are off");
+  cookies_on();
+  memset(packet, 0, 12);
+  length = respond(add_cookie(12, 8, client), TRANSPORT_UDP);
+  cr_expect_eq(packet[3] & 15, RCODE_NOERROR);
+  cr_expect_eq(packet[5], 0);
+  cr_expect_eq(length, 12 + 11 + 4 + 24);
+}
+
+static unsigned send_many(unsigned n, const char *name_format, unsigned *slipped) {
+  unsigned answered = 0;
+  for (unsigned i = 0; i < n; i++) {
+    char name[64];
+    snprintf(name, sizeof name, name_format, i);
+    size_t length = respond(make_query(name, "A"), TRANSPORT_UDP);
+    if (length == 0)
+      continue;
+    if (packet[2] & 2)
+      (*slipped)++;
+    else
+      answered++;
+  }
+  return answered;
+}
+
+Test(query, rate_limit_knows_made_up_names_by_their_source) {
+  struct ratelimit_config limits;
+  ratelimit_defaults(&limits);
+  limits.rate[RATELIMIT_ANSWER] = 10 * 1000;
+  limits.rate[RATELIMIT_NXDOMAIN] = 5 * 1000;
+  limits.slip = 2;
+  char why[RATELIMIT_WHY];
+  static const uint8_t seed[16] = {1};
+  worker.limit = ratelimit_open(&limits, seed, why);
+  worker.now_ms = 5000;
+  unsigned slipped = 0;
+  cr_expect_eq(send_many(100, "x%u.wild.example.", &slipped), 10);
+  cr_expect_eq(slipped, 45, "every second one");
+  slipped = 0;
+  cr_expect_eq(send_many(100, "nx%u.example.", &slipped), 5);
+  cr_expect_eq(send_many(5, "www.example.", &slipped), 5, "another name has tokens of its own");
+  cr_expect_eq(respond(make_query("x.wild.example.", "A"), TRANSPORT_TCP) > 0, 1, "TCP is exempt");
+  cr_expect_eq(packet[2] & 2, 0);
+  ratelimit_close(worker.limit);
+  worker.limit = NULL;
 }
