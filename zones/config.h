@@ -33,7 +33,7 @@ struct config {
   struct config_source *source;
   struct diag_list *problems;
   struct model *model;
-  struct arena trees; /* YAML trees; gone after the run */
+  struct arena defaults_tree; /* gone after the run; other trees go with their file */
   struct config_defaults defaults;
 };
 
@@ -43,8 +43,8 @@ const char *config_shown(struct config *config, const char *path);
 /* Reports that memory ran out; returns false. */
 bool config_no_memory(struct config *config);
 
-/* Reads and parses one YAML file; NULL after an error. */
-const struct yaml_node *config_parse(struct config *config, const char *path,
+/* Reads and parses one YAML file into a tree in `arena`; NULL after an error. */
+const struct yaml_node *config_parse(struct config *config, const char *path, struct arena *arena,
                                      struct config_file *file);
 
 /* defaults.yaml; `root` NULL when there is none. */

@@ -85,18 +85,17 @@ static void warn_program(struct domain_reading *d, const struct yaml_node *where
                    check);
 }
 
-/* Settings of one endpoint; `block` is the domain's as JSON. */
-static void read_endpoint_health(struct domain_reading *d, const struct yaml_node *key,
-                                 const struct yaml_node *node, const json_t *block, uint32_t i) {
-  const struct yaml_node *own = d->endpoint_health != NULL ? d->endpoint_health[i] : NULL;
+/* Settings of one endpoint; `block` is the domain's as JSON, `own` the endpoint's node or NULL. */
+static json_t *read_endpoint_health(struct domain_reading *d, const struct yaml_node *key,
+                                    const struct yaml_node *node, const json_t *block,
+                                    const struct yaml_node *own) {
   json_t *own_block = NULL;
-  const struct yaml_node *where = key;
   if (own != NULL) {
     own_block = config_health_block(&d->file, own);
-    where = own;
     if (own_block == NULL)
-      return;
+      return NULL;
   }
+  const struct yaml_node *where = own != NULL ? own : key;
   json_t *merged = config_health_merge(&d->file, where, own != NULL ? own : node,
                                        d->config->defaults.health, block, own_block);
   if (merged != NULL) {
@@ -107,21 +106,32 @@ static void read_endpoint_health(struct domain_reading *d, const struct yaml_nod
       ok = config_health_check_keys(&d->file, node, type);
     if (ok)
       warn_program(d, where, merged);
-    json_object_set(d->domain->health, d->steer->endpoints[i].name, merged);
-    json_decref(merged);
   }
   json_decref(own_block);
+  return merged;
 }
 
 static void read_health(struct domain_reading *d, const struct yaml_node *key,
                         const struct yaml_node *node) {
   json_t *block = config_health_block(&d->file, node);
+  json_t *common = NULL; /* of all endpoints without settings of their own */
+  bool common_read = false;
   d->domain->health = json_object();
-  if (block == NULL || d->domain->health == NULL)
-    goto out;
-  for (uint32_t i = 0; i < d->steer->endpoint_count; i++)
-    read_endpoint_health(d, key, node, block, i);
-out:
+  for (uint32_t i = 0; block != NULL && i < d->steer->endpoint_count; i++) {
+    const struct yaml_node *own = d->endpoint_health != NULL ? d->endpoint_health[i] : NULL;
+    json_t *merged = NULL;
+    if (own != NULL) {
+      merged = read_endpoint_health(d, key, node, block, own);
+    } else {
+      if (!common_read)
+        common = read_endpoint_health(d, key, node, block, NULL);
+      common_read = true;
+      merged = json_incref(common);
+    }
+    if (merged != NULL)
+      json_object_set_new(d->domain->health, d->steer->endpoints[i].name, merged);
+  }
+  json_decref(common);
   json_decref(block);
 }
 
@@ -250,7 +260,9 @@ void config_domain_read(struct config *config, const char *path, const uint8_t *
   d.steer->ttl = DEFAULT_TTL;
   d.steer->answers = 1;
   size_t errors = config->problems->errors;
-  const struct yaml_node *root = config_parse(config, path, &d.file);
+  struct arena tree;
+  arena_init(&tree);
+  const struct yaml_node *root = config_parse(config, path, &tree, &d.file);
   const char *shown = d.file.path;
   domain->path = shown != NULL ? strdup(shown) : NULL;
   if (domain->path == NULL)
@@ -261,6 +273,7 @@ void config_domain_read(struct config *config, const char *path, const uint8_t *
   if (config->problems->errors == errors && !steer_domain_validate(d.steer, &why))
     diag_error(config->problems, (struct diag_pos){shown, 0, 0}, "this domain cannot be used: %s",
                why);
+  arena_close(&tree);
   free(d.endpoint_keys);
   free(d.endpoint_health);
 }

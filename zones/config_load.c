@@ -29,7 +29,7 @@ bool config_no_memory(struct config *config) {
   return false;
 }
 
-const struct yaml_node *config_parse(struct config *config, const char *path,
+const struct yaml_node *config_parse(struct config *config, const char *path, struct arena *arena,
                                      struct config_file *file) {
   file->path = config_shown(config, path);
   file->problems = config->problems;
@@ -42,8 +42,7 @@ const struct yaml_node *config_parse(struct config *config, const char *path,
     diag_error(config->problems, (struct diag_pos){file->path, 0, 0}, "%s", why);
     return NULL;
   }
-  const struct yaml_node *root =
-      yaml_tree_read(file->path, data, len, &config->trees, config->problems);
+  const struct yaml_node *root = yaml_tree_read(file->path, data, len, arena, config->problems);
   free(data);
   return root;
 }
@@ -223,7 +222,7 @@ static void read_defaults(struct config *config, const struct config_tree *tree)
   struct config_file file = {NULL, config->problems};
   const struct yaml_node *root = NULL;
   if (tree->defaults)
-    root = config_parse(config, "defaults.yaml", &file);
+    root = config_parse(config, "defaults.yaml", &config->defaults_tree, &file);
   config_defaults_read(config, root, &file);
 }
 
@@ -232,7 +231,7 @@ struct model *config_load(struct config_source *source, struct diag_list *proble
   struct config_tree tree;
   if (config.model == NULL)
     return NULL;
-  arena_init(&config.trees);
+  arena_init(&config.defaults_tree);
   if (config_tree_read(&config, &tree)) {
     read_defaults(&config, &tree);
     read_zones(&config, &tree);
@@ -245,6 +244,6 @@ struct model *config_load(struct config_source *source, struct diag_list *proble
       config_no_memory(&config);
   config_tree_close(&tree);
   config_defaults_close(&config.defaults);
-  arena_close(&config.trees);
+  arena_close(&config.defaults_tree);
   return config.model;
 }

@@ -334,12 +334,13 @@ static void read_root(struct zone_reading *z, const struct yaml_node *root) {
     z->zone->transfer = config_zone_transfer(&z->file, node);
 }
 
-void config_zone_read(struct config *config, const char *path, struct model_zone *zone) {
+static void read_zone(struct config *config, const char *path, struct arena *tree,
+                      struct model_zone *zone) {
   struct zone_reading z = {.config = config, .path = path, .zone = zone};
   size_t errors = config->problems->errors;
   z.list.memory = config->model->memory;
   zone->serial_mode = SERIAL_MANAGED;
-  const struct yaml_node *root = config_parse(config, path, &z.file);
+  const struct yaml_node *root = config_parse(config, path, tree, &z.file);
   if (root == NULL)
     return;
   z.rdata = malloc(sizeof *z.rdata);
@@ -361,4 +362,11 @@ void config_zone_read(struct config *config, const char *path, struct model_zone
   check.ns_reported = (check.ns_reported || yaml_get(root, "zonefile") != NULL) &&
                       config->problems->errors > errors;
   zone_check_run(&check);
+}
+
+void config_zone_read(struct config *config, const char *path, struct model_zone *zone) {
+  struct arena tree;
+  arena_init(&tree);
+  read_zone(config, path, &tree, zone);
+  arena_close(&tree);
 }
