@@ -5,6 +5,7 @@
 #ifndef SLUICE_ZONES_CONFIG_H
 #define SLUICE_ZONES_CONFIG_H
 
+#include "base/name.h"
 #include "zones/arena.h"
 #include "zones/config_read.h"
 #include "zones/model.h"
@@ -14,6 +15,14 @@ struct config_region {
   const char *name;
   struct steer_atom *atoms; /* malloc'd */
   uint32_t atom_count;
+};
+
+/* `catalog:` of defaults.yaml. */
+struct config_catalog {
+  bool wanted;
+  uint8_t apex[NAME_BUF];
+  struct diag_pos pos;
+  json_t *transfer; /* normalised, or NULL */
 };
 
 /* defaults.yaml as read. */
@@ -26,6 +35,7 @@ struct config_defaults {
   json_t *profiles;  /* name -> {endpoint: weight} */
   json_t *alerts;    /* route -> settings */
   json_t *providers; /* name -> settings */
+  struct config_catalog catalog;
 };
 
 /* One run of the reader. */
@@ -51,6 +61,11 @@ const struct yaml_node *config_parse(struct config *config, const char *path, st
 bool config_defaults_read(struct config *config, const struct yaml_node *root,
                           const struct config_file *file);
 void config_defaults_close(struct config_defaults *defaults);
+
+/* `catalog:`; false after an error.  The zone is added when all others are complete. */
+bool config_catalog_read(struct config_catalog *catalog, const struct config_file *file,
+                         const struct yaml_node *node);
+bool config_catalog_add(struct config *config);
 
 /* Weights of a level or profile: {endpoint: weight}.  Endpoint names are only checked for form. */
 bool config_weight(const struct config_file *file, const struct yaml_pair *pair, uint32_t *weight);

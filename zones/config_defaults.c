@@ -135,8 +135,8 @@ static json_t *regions_json(const struct config_defaults *defaults) {
 
 bool config_defaults_read(struct config *config, const struct yaml_node *root,
                           const struct config_file *file) {
-  static const char *const keys[] = {"default_zone", "regions", "health",
-                                     "profiles",     "alerts",  "providers"};
+  static const char *const keys[] = {"default_zone", "regions",   "health", "profiles",
+                                     "alerts",       "providers", "catalog"};
   struct config_defaults *d = &config->defaults;
   bool ok = root == NULL || config_keys(file, root, "defaults.yaml", keys, COUNT(keys));
   const struct yaml_node *node;
@@ -152,6 +152,8 @@ bool config_defaults_read(struct config *config, const struct yaml_node *root,
     ok = config_alert_routes(file, node, d->alerts) && ok;
   if ((node = yaml_get(root, "providers")) != NULL)
     ok = config_provider_list(file, node, d->providers) && ok;
+  if ((node = yaml_get(root, "catalog")) != NULL)
+    ok = config_catalog_read(&d->catalog, file, node) && ok;
   if (root != NULL)
     d->file = *file;
   if ((node = yaml_get(root, "health")) != NULL) {
@@ -174,4 +176,5 @@ void config_defaults_close(struct config_defaults *defaults) {
   json_decref(defaults->profiles);
   json_decref(defaults->alerts);
   json_decref(defaults->providers);
+  json_decref(defaults->catalog.transfer);
 }

@@ -242,6 +242,8 @@ struct model *config_load(struct config_source *source, struct diag_list *proble
   for (size_t i = 0; problems->errors == 0 && i < config.model->zone_count; i++)
     if (!zone_hash(&config.model->zones[i]))
       config_no_memory(&config);
+  if (problems->errors == 0)
+    config_catalog_add(&config);
   config_tree_close(&tree);
   config_defaults_close(&config.defaults);
   arena_close(&config.defaults_tree);
