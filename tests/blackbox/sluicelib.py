@@ -6,6 +6,7 @@ the checkout) and may be used by tests that run in parallel.  There are no skips
 missing fails the test.
 """
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -45,7 +46,30 @@ def environment():
     env = dict(os.environ, LC_ALL="C.UTF-8", NO_COLOR="1")
     env.setdefault("ASAN_OPTIONS", "detect_leaks=1:exitcode=99")
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
+    env.setdefault("TSAN_OPTIONS", "second_deadlock_stack=1:exitcode=99")
+    if built_for_tsan():
+        env["LD_PRELOAD"] = rcu_edges()
     return env
+
+
+@functools.lru_cache
+def built_for_tsan():
+    options = BUILD / "meson-info/intro-buildoptions.json"
+    if not options.is_file():
+        return False
+    return any(o["name"] == "b_sanitize" and "thread" in o["value"]
+               for o in json.loads(options.read_text(encoding="utf-8")))
+
+
+@functools.lru_cache
+def rcu_edges():
+    """The library that tells ThreadSanitizer what liburcu orders (tests/tsan/rcu_edges.c)."""
+    path = BUILD / "rcu_edges.so"
+    part = path.with_suffix(f".{os.getpid()}")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", part, REPO / "tests/tsan/rcu_edges.c", "-ldl"],
+                   check=True)
+    os.replace(part, path)
+    return str(path)
 
 
 def program(name):

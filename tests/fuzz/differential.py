@@ -14,7 +14,6 @@ import random
 import shutil
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import time
