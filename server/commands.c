@@ -283,6 +283,7 @@ static json_t *run_explain(struct server *server, const json_t *request) {
   const char *type = text_of(request, "type");
   struct explain_input input = {.domain = domain_at(server, domain),
                                 .db = load_geo_db(server->served),
+                                .table = server->served->domains[domain].geo,
                                 .client_text = text_of(request, "client"),
                                 .type = STEER_A,
                                 .facts = facts_of(server->served, (uint32_t)domain)};

@@ -63,11 +63,12 @@ static json_t *rdata_json(const struct steer_endpoint *e, enum steer_type type) 
 
 /* The ECS scope for the client as a /32 or /128 network; -1 without memory. */
 static int scope_of(const struct explain_input *in) {
-  struct geo_table *table = geo_table_build(in->db, in->domain);
+  struct geo_table *built = in->table ? NULL : geo_table_build(in->db, in->domain);
+  const struct geo_table *table = in->table ? in->table : built;
   if (!table)
     return -1;
   int scope = geo_table_lookup(table, &in->client).scope;
-  geo_table_free(table);
+  geo_table_free(built);
   int subnet = in->client.family == 4 ? 24 : 56;
   if (in->domain->draw_per == DRAW_PER_SUBNET && scope < subnet)
     scope = subnet;

@@ -11,8 +11,10 @@
 
 struct explain_input {
   const struct steer_domain *domain;
-  const char *domain_text; /* as printed: absolute, with the final dot */
-  const struct geo_db *db; /* or NULL */
+  const char *domain_text;       /* as printed: absolute, with the final dot */
+  const struct geo_db *db;       /* or NULL */
+  const struct geo_table *table; /* of the domain and that database, or NULL: one is built, which
+                                  * takes up to a second with a large file */
   struct geo_address client;
   const char *client_text;
   enum steer_type type; /* STEER_A or STEER_AAAA as asked; a host-name domain answers with CNAME */

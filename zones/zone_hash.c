@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hash of a zone's inputs: over everything that can change its products, in its checked form,
- * so that a comment or a reordered key changes nothing.
+ * so that a comment or a reordered key changes nothing.  Checks, alerts, owners, profiles,
+ * providers and transfer settings are no part of the zone: they change other files, and no serial.
  */
 #include "zones/zone_hash.h"
 
@@ -33,15 +34,6 @@ static bool put_text(EVP_MD_CTX *hash, const char *text) {
 
 static bool put_name(EVP_MD_CTX *hash, const uint8_t *name) {
   return put_field(hash, name, name_wire_len(name, NAME_MAX_WIRE));
-}
-
-static bool put_json(EVP_MD_CTX *hash, const json_t *json) {
-  if (json == NULL)
-    return put_text(hash, NULL);
-  char *text = json_dumps(json, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENCODE_ANY);
-  bool ok = text != NULL && put_text(hash, text);
-  free(text);
-  return ok;
 }
 
 static bool put_records(EVP_MD_CTX *hash, const struct model_zone *zone) {
@@ -98,22 +90,15 @@ static bool put_steer(EVP_MD_CTX *hash, const struct steer_domain *s) {
   return ok;
 }
 
-static bool put_domain(EVP_MD_CTX *hash, const struct model_domain *domain) {
-  return put_text(hash, domain->owner_text) && put_json(hash, domain->health) &&
-         put_json(hash, domain->alerts) && put_json(hash, domain->profiles) &&
-         put_json(hash, domain->providers) && put_steer(hash, domain->steer);
-}
-
 bool zone_hash(struct model_zone *zone) {
   unsigned size = sizeof zone->input_hash;
   EVP_MD_CTX *hash = EVP_MD_CTX_new();
   bool ok = hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
             put_text(hash, "sluice zone input 1") && put_name(hash, zone->apex) &&
-            put_number(hash, (uint64_t)zone->serial_mode) && put_json(hash, zone->transfer) &&
-            put_json(hash, zone->providers) && put_records(hash, zone) &&
+            put_number(hash, (uint64_t)zone->serial_mode) && put_records(hash, zone) &&
             put_number(hash, zone->domain_count);
   for (size_t i = 0; ok && i < zone->domain_count; i++)
-    ok = put_domain(hash, &zone->domains[i]);
+    ok = put_steer(hash, zone->domains[i].steer);
   ok = ok && EVP_DigestFinal_ex(hash, zone->input_hash, &size) == 1;
   EVP_MD_CTX_free(hash);
   return ok;
