@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <urcu-qsbr.h>
 #include <uv.h>
 
 #include "base/log.h"
+#include "server/slow.h"
 #include "server/tcp_clients.h"
 
 enum {
@@ -25,6 +27,7 @@ enum {
   DRAIN_TURNS = 3,     /* of the loop, for what had arrived before the stop */
   DRAIN_MS = 2000,     /* for clients that have to take their answers */
   TICK_MS = 250,
+  TRANSFERS_MAX = 100, /* at a time; more are answered with SERVFAIL */
 };
 
 struct connection {
@@ -38,6 +41,7 @@ struct connection {
   uv_write_t write;
   uint8_t *output; /* what the client has not taken yet */
   size_t output_length;
+  struct transfer_job *transfer; /* that is under way; nothing else is answered until its end */
   bool writing;
   bool ended; /* the client sends no more */
   bool closing;
@@ -64,6 +68,7 @@ struct tcp {
   pthread_t thread;
   bool started;
   size_t held;
+  unsigned transfers; /* under way */
   struct query query;
   uint8_t input[MESSAGE_MAX + READ_SIZE]; /* of the connection that is being read */
   uint8_t output[FLUSH_SIZE + 2 + QUERY_BUF];
@@ -91,11 +96,20 @@ static void drop_input(struct connection *c) {
   c->input_length = 0;
 }
 
+static void drop_transfer(struct connection *c) {
+  if (c->transfer == NULL)
+    return;
+  transfer_job_drop(c->transfer);
+  c->transfer = NULL;
+  c->tcp->transfers--;
+}
+
 static void connection_close(struct connection *c) {
   if (c->closing)
     return;
   c->closing = true;
   drop_input(c);
+  drop_transfer(c);
   tcp_clients_remove(&c->tcp->clients, &c->place);
   count(&c->tcp->counters.open, UINT64_MAX); /* minus one */
   uv_close((uv_handle_t *)&c->handle, on_closed);
@@ -185,6 +199,52 @@ static void flush(struct connection *c) {
     write_later(c, tcp->output + written, length - (size_t)written);
 }
 
+/* ---- transfers --------------------------------------------------------------------------------
+ */
+
+/*
+ * Writes the next messages of a transfer; called again once the client has taken them.  Each call
+ * is a turn of the loop, so that many transfers and all other clients go on side by side.
+ */
+static void continue_transfer(struct connection *c) {
+  struct tcp *tcp = c->tcp;
+  size_t length = 0;
+  size_t n;
+  if (!transfer_job_is_ready(c->transfer))
+    return;
+  while (length < FLUSH_SIZE &&
+         (n = transfer_job_next(c->transfer, tcp->output + length, (uint64_t)time(NULL))) > 0)
+    length += n;
+  if (length > 0) {
+    write_later(c, tcp->output, length);
+    return;
+  }
+  if (transfer_job_is_broken(c->transfer)) {
+    connection_close(c);
+    return;
+  }
+  drop_transfer(c);
+  resume(c);
+}
+
+static void on_transfer_ready(void *arg) {
+  struct connection *c = arg;
+  touch(c);
+  if (!c->writing)
+    continue_transfer(c);
+}
+
+static void start_transfer(struct connection *c, struct slow_transfer *wanted) {
+  struct tcp *tcp = c->tcp;
+  uv_read_stop((uv_stream_t *)&c->handle);
+  c->transfer = transfer_job_start(&tcp->loop, wanted, tcp->transfers >= TRANSFERS_MAX,
+                                   &tcp->counters.transfers, on_transfer_ready, c);
+  if (c->transfer == NULL)
+    connection_close(c);
+  else
+    tcp->transfers++;
+}
+
 /* ---- answering --------------------------------------------------------------------------------
  */
 
@@ -200,7 +260,17 @@ static void answer_one(struct connection *c, const struct view *view, const uint
   q->capacity = QUERY_BUF;
   q->source = c->client;
   q->transport = TRANSPORT_TCP;
-  size_t n = query_respond(q, view, &tcp->worker);
+  query_parse(q, view, &tcp->worker);
+  size_t n;
+  if (slow_is_needed(q)) {
+    struct slow_transfer wanted = {.wanted = false};
+    n = slow_respond(q, view, &tcp->worker, (uint64_t)time(NULL), &wanted);
+    if (wanted.wanted)
+      start_transfer(c, &wanted);
+  } else {
+    query_locate(q);
+    n = query_answer(q, view, &tcp->worker);
+  }
   if (n == 0)
     return;
   out[0] = (uint8_t)(n >> 8);
@@ -218,7 +288,7 @@ static size_t answer_all(struct connection *c, const uint8_t *data, size_t lengt
   bool bad = false;
   rcu_thread_online();
   const struct view *view = atomic_load_explicit(tcp->view, memory_order_acquire);
-  while (!c->writing && !c->closing && length - at >= 2) {
+  while (!c->writing && !c->closing && c->transfer == NULL && length - at >= 2) {
     size_t n = (size_t)data[at] << 8 | data[at + 1];
     bad = n < MESSAGE_MIN;
     if (bad || length - at - 2 < n)
@@ -234,7 +304,9 @@ static size_t answer_all(struct connection *c, const uint8_t *data, size_t lengt
   if (!c->closing)
     flush(c);
   tcp->output_length = 0;
-  if (bad) /* no way to find the next message in such a stream */
+  if (c->transfer != NULL && !c->writing)
+    continue_transfer(c); /* if it need not wait for its files */
+  if (bad)                /* no way to find the next message in such a stream */
     connection_close(c);
   return at;
 }
@@ -256,7 +328,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
   if (n == UV_EOF) {
     /* Half closed: the client has asked all and still listens (RFC 7766 section 6.2.4). */
     c->ended = true;
-    if (!c->writing)
+    if (!c->writing && c->transfer == NULL)
       connection_close(c);
     return;
   }
@@ -268,12 +340,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
   size_t done = answer_all(c, c->tcp->input, length);
   if (!c->closing)
     keep_input(c, c->tcp->input + done, length - done);
-  if (c->tcp->turns == DRAIN_TURNS && !c->writing && c->input_length == 0)
+  if (c->tcp->turns == DRAIN_TURNS && !c->writing && c->transfer == NULL && c->input_length == 0)
     connection_close(c);
 }
 
 /* Goes on after the client has taken its answers. */
 static void resume(struct connection *c) {
+  if (c->transfer != NULL) {
+    continue_transfer(c);
+    return;
+  }
   uint8_t *input = c->input;
   size_t length = c->input_length;
   c->tcp->held -= length;
@@ -283,7 +359,7 @@ static void resume(struct connection *c) {
   if (!c->closing)
     keep_input(c, input + done, length - done);
   free(input);
-  if (c->closing || c->writing)
+  if (c->closing || c->writing || c->transfer != NULL)
     return;
   if (c->ended || (c->tcp->draining && c->input_length == 0))
     connection_close(c);
@@ -361,8 +437,13 @@ static void on_tick(uv_timer_t *timer) {
     struct tcp_place *place = tcp_clients_idlest(&tcp->clients);
     if (place == NULL || now - connection_at(place)->used_at < tcp->limits.idle_ms)
       break;
+    struct connection *c = connection_at(place);
+    if (c->transfer != NULL && !transfer_job_is_ready(c->transfer)) {
+      touch(c); /* it waits for us, not we for it */
+      continue;
+    }
     count(&tcp->counters.timed_out, 1);
-    connection_close(connection_at(place));
+    connection_close(c);
   }
   if (tcp->draining && tcp->turns == DRAIN_TURNS &&
       (tcp->clients.count == 0 || now >= tcp->drain_until))
@@ -376,7 +457,7 @@ static void close_idle(struct tcp *tcp) {
     next = link->next;
     struct connection *c =
         connection_at((struct tcp_place *)(void *)((char *)link - offsetof(struct tcp_place, all)));
-    if (!c->writing && c->input_length == 0)
+    if (!c->writing && c->transfer == NULL && c->input_length == 0)
       connection_close(c);
   }
 }

@@ -6,6 +6,9 @@
  * `idle_ms`, or does not take its answers within that time, is closed; so slow writers, slow
  * readers and idlers are all bounded by one rule.  When the server or one client has too many
  * connections, the one that is idle for longest makes room.
+ *
+ * A zone transfer goes out in pieces as the client takes them, so it holds up no other connection;
+ * what the client asks behind it is answered after it, in order.
  */
 #ifndef SLUICE_SERVER_TCP_H
 #define SLUICE_SERVER_TCP_H
@@ -14,6 +17,7 @@
 
 #include "server/address.h"
 #include "server/query.h"
+#include "server/transfer_job.h"
 
 struct tcp_limits {
   unsigned connections; /* in all */
@@ -26,6 +30,7 @@ struct tcp_counters {
   _Atomic uint64_t open;    /* now */
   _Atomic uint64_t evicted; /* closed to make room */
   _Atomic uint64_t timed_out;
+  struct transfer_counters transfers; /* that went out */
 };
 
 struct tcp;
