@@ -3,13 +3,13 @@
 """Makes a MaxMind DB from a JSON list of networks, for tests and the demo.
 
 Each item of the list is an object with "net" (a CIDR prefix) and what is known of it:
-"continent", "country", "registered_country", "subdivision", "subdivision2" (codes as in ISO
-3166, without the country), "asn", "organization".  Other keys ("note") are ignored.  Where
+"continent", "country", "registered_country", "represented_country", "subdivision", "subdivision2"
+(codes as in ISO 3166, without the country), "asn", "organization".  Other keys ("note") are ignored.  Where
 networks overlap, the longer prefix decides, whatever their order.
 
 Schemas:
   city   GeoIP2: continent.code, country.iso_code, registered_country.iso_code,
-         subdivisions[].iso_code
+         represented_country.iso_code, subdivisions[].iso_code
   flat   country_code, state1
   asn    autonomous_system_number, autonomous_system_organization
 """
@@ -78,6 +78,8 @@ def city_record(item):
         record["country"] = {"iso_code": item["country"]}
     if "registered_country" in item:
         record["registered_country"] = {"iso_code": item["registered_country"]}
+    if "represented_country" in item:
+        record["represented_country"] = {"iso_code": item["represented_country"]}
     codes = [item[k] for k in ("subdivision", "subdivision2") if k in item]
     if codes:
         record["subdivisions"] = [{"iso_code": code} for code in codes]
