@@ -208,11 +208,12 @@ void notify_send_changes(struct notify_send *send, const struct served *now,
   for (uint32_t i = 0; view->transfers != NULL && i < view->zone_count; i++) {
     const struct image *image = view->zones[i].image;
     const struct transfer_policy *policy = view->transfers[i].policy;
-    if (policy == NULL || policy->notify_count == 0)
+    if (policy == NULL || policy->notify_count == 0 || view->zones[i].state != VIEW_ZONE_SERVED)
       continue;
     const struct view_zone *old =
         before != NULL ? find_zone(&before->view, image->header->apex) : NULL;
-    if (old == NULL || old->image->header->serial != image->header->serial)
+    if (old == NULL || old->state != VIEW_ZONE_SERVED ||
+        old->image->header->serial != image->header->serial)
       tell(send, image, policy);
   }
   for (uint32_t i = 0; before != NULL && i < before->view.zone_count; i++) {

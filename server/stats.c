@@ -2,6 +2,7 @@
 #include "server/stats.h"
 
 #include "server/secondary.h"
+#include "server/notify_send.h"
 #include "server/tcp.h"
 #include "server/worker.h"
 
@@ -39,6 +40,23 @@ static uint64_t read_counter(const _Atomic uint64_t *counter) {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+static int put_transfers(json_t *json, const struct transfer_counters *transfers) {
+  int failed = put(json, "transfers_whole", read_counter(&transfers->whole));
+  failed |= put(json, "transfers_differences", read_counter(&transfers->differences));
+  failed |= put(json, "transfers_current", read_counter(&transfers->current));
+  failed |= put(json, "transfers_failed", read_counter(&transfers->failed));
+  return failed | put(json, "transfers_octets", read_counter(&transfers->octets));
+}
+
+static int put_notify(json_t *json, const struct notify_send *notify) {
+  struct notify_out_counters counters = {.sent = 0};
+  if (notify != NULL)
+    counters = *notify_send_get_counters(notify);
+  int failed = put(json, "notify_sent", counters.sent);
+  failed |= put(json, "notify_acked", counters.acked);
+  return failed | put(json, "notify_failed", counters.failed);
+}
+
 json_t *stats_json(const struct server *server) {
   uint64_t totals[QUERY_COUNTERS] = {0};
   uint64_t send_errors = worker_add_counters(server->workers, totals);
@@ -53,6 +71,8 @@ json_t *stats_json(const struct server *server) {
   failed |= put(json, "tcp_open", read_counter(&tcp->open));
   failed |= put(json, "tcp_evicted", read_counter(&tcp->evicted));
   failed |= put(json, "tcp_timed_out", read_counter(&tcp->timed_out));
+  failed |= put_transfers(json, &tcp->transfers);
+  failed |= put_notify(json, server->notify);
   for (int i = 0; i < SECONDARY_COUNTERS; i++)
     failed |= put(json, secondary_counter_name((enum secondary_counter)i),
                   secondary_count(server->secondary, (enum secondary_counter)i));
