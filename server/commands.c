@@ -40,8 +40,9 @@ static const char *text_of(const json_t *request, const char *key) {
  */
 
 static json_t *build_json(const struct served *served) {
-  return json_pack("{s:s, s:s?, s:I}", "id", served->build_id, "commit", served->commit,
-                   "commit_time", (json_int_t)served->commit_time);
+  return json_pack("{s:s, s:s?, s:I, s:s?}", "id", served->build_id, "commit", served->commit,
+                   "commit_time", (json_int_t)served->commit_time, "default_zone",
+                   served->default_zone);
 }
 
 static json_t *zones_json(const struct served *served) {
@@ -76,14 +77,26 @@ static json_t *geo_json(const struct served *served) {
                    (json_int_t)(age > 0 ? age : 0), "ipv6", (int)geo_db_has_ipv6(db));
 }
 
+/* Null where there is nothing to say. */
+static json_t *text_json(const char *text) {
+  return text[0] != '\0' ? json_string(text) : json_null();
+}
+
+static json_t *reloaded_json(const struct server_reloaded *reloaded) {
+  if (reloaded->at == 0)
+    return json_null();
+  return json_pack("{s:b, s:I, s:o, s:o}", "ok", (int)reloaded->ok, "at", (json_int_t)reloaded->at,
+                   "error", text_json(reloaded->error), "warning", text_json(reloaded->warning));
+}
+
 static json_t *run_status(struct server *server) {
   json_t *build = build_json(server->served);
   json_object_set_new(build, "zones", zones_json(server->served));
   json_t *health = json_pack("{s:b, s:n}", "connected", 0, "age");
-  return json_pack("{s:b, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "build",
-                   build, "secondary", secondary_json(server->secondary), "workers",
-                   (int)worker_count(server->workers), "uptime",
-                   (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid",
+  return json_pack("{s:b, s:o, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "build",
+                   build, "last_reload", reloaded_json(&server->reloaded), "secondary",
+                   secondary_json(server->secondary), "workers", (int)worker_count(server->workers),
+                   "uptime", (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid",
                    (json_int_t)getpid(), "listen", listen_json(server->settings), "health", health,
                    "overrides", facts_overrides(server->facts), "geo", geo_json(server->served),
                    "counters", stats_json(server));
@@ -202,6 +215,30 @@ static json_t *apply(struct server *server, const struct fact_change *changes, s
 /* ---- manual, override -------------------------------------------------------------------------
  */
 
+/* Ends what was set by hand at any endpoint of the domain; replies which ones these were. */
+static json_t *reset_all(struct server *server, uint32_t domain, const json_t *request, uid_t uid) {
+  const struct steer_domain *steer = domain_at(server, domain);
+  struct steer_facts facts = facts_of(server->served, domain);
+  struct fact_change *changes = calloc((size_t)steer->endpoint_count + 1, sizeof *changes);
+  json_t *names = json_array();
+  size_t count = 0;
+  for (uint32_t e = 0; changes != NULL && facts.status != NULL && e < steer->endpoint_count; e++) {
+    if (facts.status[e].manual == MANUAL_NONE)
+      continue;
+    changes[count++] = (struct fact_change){
+        .domain = domain, .endpoint = (uint16_t)e, .field = FACT_MANUAL, .value = MANUAL_NONE};
+    json_array_append_new(names, json_string(steer->endpoints[e].name));
+  }
+  json_t *reply = NULL;
+  if (changes != NULL && names != NULL)
+    reply = count > 0 ? apply(server, changes, count, request, uid) : command_ok();
+  if (json_is_true(json_object_get(reply, "ok")))
+    json_object_set(reply, "endpoints", names);
+  json_decref(names);
+  free(changes);
+  return reply;
+}
+
 static json_t *run_manual(struct server *server, const json_t *request, uid_t uid) {
   static const char *const values[3] = {"reset", "enable", "disable"};
   json_t *error = NULL;
@@ -210,6 +247,8 @@ static json_t *run_manual(struct server *server, const json_t *request, uid_t ui
   if (value < 0)
     return error;
   const json_t *list = json_object_get(request, "endpoints");
+  if (list == NULL && value == MANUAL_NONE)
+    return reset_all(server, (uint32_t)domain, request, uid);
   size_t count = json_array_size(list);
   if (count == 0)
     return command_error(CODE_USAGE, "`endpoints` must be a list of names");

@@ -6,8 +6,11 @@
  * Request: {"command": NAME, ...}.  Reply: {"ok": true, ...} or {"ok": false, "error": "one line",
  * "code": 1|2|3} where code is the exit status that the command line tool should give.
  *
- *   status    -> {"build": {"id","commit","commit_time",
+ *   status    -> {"build": {"id","commit","commit_time","default_zone": name|null,
  *                   "zones":[{"name","serial","names","domains"}]},
+ *                 "last_reload": {"ok": bool,"at","error": text|null,
+ *                   "warning": text|null (why the location data are still the old ones)}
+ *                   | null (none since the start),
  *                 "secondary": [{"zone","state":"empty"|"current"|"stale"|"expired",
  *                   "serial": N|null,"primaries","refreshed","next_refresh","expires" (Unix
  *                   seconds or null),"busy": bool,"error": text|null}],
@@ -22,6 +25,8 @@
  *   stop      -> replies, then the server drains and exits 0
  *   explain   {"domain","client","type":"A"|"AAAA"} -> {"explain": {...}} as steering/explain.h
  *   manual    {"domain","endpoints":[...],"value":"enable"|"disable"|"reset","who","reason"}
+ *             -> "reset" without `endpoints`: whichever of the domain were set by hand, replied
+ *                as {"endpoints": [...]}
  *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6}
  *             -> what the checker would say, forced
  *

@@ -216,9 +216,11 @@ static bool keep_manifest(struct load *load) {
   *manifest = (struct manifest){.commit_time = previous->commit_time};
   manifest->build_id = strdup(previous->build_id);
   manifest->commit = previous->commit != NULL ? strdup(previous->commit) : NULL;
+  manifest->default_zone = previous->default_zone != NULL ? strdup(previous->default_zone) : NULL;
   manifest->zones = calloc((size_t)previous->view.zone_count + 1, sizeof *manifest->zones);
   if (manifest->build_id == NULL || manifest->zones == NULL ||
-      (manifest->commit == NULL && previous->commit != NULL))
+      (manifest->commit == NULL && previous->commit != NULL) ||
+      (manifest->default_zone == NULL && previous->default_zone != NULL))
     return out_of_memory(load);
   for (uint32_t i = 0; i < previous->view.zone_count; i++) {
     const struct served_zone *zone = &previous->zones[i];
@@ -285,8 +287,10 @@ struct served *load_run(const struct load_request *request, char *warning, char 
   served->build_id = load.manifest.build_id;
   served->commit = load.manifest.commit;
   served->commit_time = load.manifest.commit_time;
+  served->default_zone = load.manifest.default_zone;
   load.manifest.build_id = NULL;
   load.manifest.commit = NULL;
+  load.manifest.default_zone = NULL;
   manifest_close(&load.manifest);
   if (ok)
     return served;
@@ -324,6 +328,7 @@ void load_free(struct served *served) {
   shared_geo_drop(served->geo);
   free(served->build_id);
   free(served->commit);
+  free(served->default_zone);
   free(served);
 }
 

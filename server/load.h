@@ -58,6 +58,7 @@ struct served {
   char *build_id;
   char *commit; /* or NULL */
   int64_t commit_time;
+  char *default_zone;           /* for relative names on the command line, or NULL */
   struct served_zone *zones;    /* view.zone_count of them, as view.zones */
   struct view_domain *domains;  /* of all zones, one after another */
   struct served_domain *states; /* as domains */

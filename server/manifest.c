@@ -88,7 +88,10 @@ static bool take_document(struct manifest *m, const json_t *root, const char *fo
   const char *commit = json_string_value(json_object_get(root, "commit"));
   m->commit = commit != NULL ? strdup(commit) : NULL;
   m->commit_time = json_integer_value(json_object_get(root, "commit_time"));
-  if (m->build_id == NULL || (commit != NULL && m->commit == NULL)) {
+  const char *default_zone = json_string_value(json_object_get(root, "default_zone"));
+  m->default_zone = default_zone != NULL ? strdup(default_zone) : NULL;
+  if (m->build_id == NULL || (commit != NULL && m->commit == NULL) ||
+      (default_zone != NULL && m->default_zone == NULL)) {
     snprintf(why, WHY, "out of memory");
     return false;
   }
@@ -143,5 +146,6 @@ void manifest_close(struct manifest *manifest) {
   free(manifest->zones);
   free(manifest->build_id);
   free(manifest->commit);
+  free(manifest->default_zone);
   *manifest = (struct manifest){.zones = NULL};
 }

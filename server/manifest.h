@@ -23,6 +23,7 @@ struct manifest {
   char *build_id;
   char *commit; /* or NULL */
   int64_t commit_time;
+  char *default_zone; /* as the configuration spells it, or NULL */
   struct manifest_zone *zones;
   size_t zone_count;
 };

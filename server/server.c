@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #include <urcu-qsbr.h>
 
@@ -116,6 +117,14 @@ static void log_geo_age(const struct served *served) {
                 load_geo_path(served));
 }
 
+static void note_reload(struct server *server, bool ok) {
+  struct server_reloaded *reloaded = &server->reloaded;
+  reloaded->at = (int64_t)time(NULL);
+  reloaded->ok = ok;
+  snprintf(reloaded->error, sizeof reloaded->error, "%s", ok ? "" : server->load_why);
+  snprintf(reloaded->warning, sizeof reloaded->warning, "%s", ok ? server->load_warning : "");
+}
+
 static void start_load(struct server *server);
 
 static void load_done(uv_work_t *work, int status) {
@@ -138,8 +147,10 @@ static void load_done(uv_work_t *work, int status) {
              server->served->view.zone_count, server->served->changed);
   else if (!ok)
     log_error("reload failed, the old data stay in use: %s", server->load_why);
-  if (!server->request.keep_build)
+  if (!server->request.keep_build) {
+    note_reload(server, ok);
     notify_ready();
+  }
   tell_waiters(waiting, ok ? NULL : server->load_why, server->load_warning);
   if ((server->next != NULL || server->secondary_changed) && !server->loading)
     start_load(server);

@@ -27,6 +27,14 @@ struct secondary;
 struct worker_pool;
 struct tcp;
 
+/* How the last reload that somebody asked for ended; none yet while `at` is 0. */
+struct server_reloaded {
+  int64_t at; /* Unix seconds */
+  bool ok;
+  char error[LOAD_WHY];   /* why it failed, or empty */
+  char warning[LOAD_WHY]; /* why the location data are still the old ones, or empty */
+};
+
 struct server {
   const struct settings *settings;
   uv_loop_t *loop;
@@ -52,6 +60,7 @@ struct server {
   struct reload_waiter *next;    /* for one that starts after it */
   struct load_request request;   /* of the load that is running */
   bool secondary_changed;        /* a load is wanted that keeps the build */
+  struct server_reloaded reloaded;
   uv_timer_t save_timer;
 };
 
