@@ -15,12 +15,18 @@ static struct model *read_directory(const struct config_input *input, struct dia
     return NULL;
   }
   source->programs_known = input->system || input->no_program_check;
+  struct config_programs programs;
+  if (input->system && config_programs_open(&programs, input->system, problems)) {
+    source->has_program = config_programs_have;
+    source->programs = &programs;
+    source->programs_path = input->system;
+  }
   struct model *model = config_load(source, problems);
   if (!model)
     cli_error("out of memory");
-  else if (input->system)
-    config_check_programs(model, input->system, problems);
   source->close(source);
+  if (input->system)
+    config_programs_close(&programs);
   return model;
 }
 

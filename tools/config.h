@@ -8,7 +8,9 @@
 
 #include <stdbool.h>
 
+#include "zones/arena.h"
 #include "zones/model.h"
+#include "zones/yaml_tree.h"
 
 /* What kind of input a command was given; `dir` unless one of the others is set. */
 struct config_input {
@@ -24,10 +26,20 @@ struct config_input {
 /* Returns the model, or NULL after its errors were printed.  model_free() frees it. */
 struct model *config_read(const struct config_input *input);
 
-/* Reports exec checks that the machine's settings do not define; they name them as keys of
- * `checks:`. */
-void config_check_programs(const struct model *model, const char *system,
-                           struct diag_list *problems);
+/* The exec checks that a machine's settings define: the keys of `checks:`. */
+struct config_programs {
+  struct arena memory;
+  const struct yaml_node *defined; /* NULL: none */
+};
+
+/* Reads the settings.  False after the problem was reported; config_programs_close() frees in both
+ * cases. */
+bool config_programs_open(struct config_programs *programs, const char *system,
+                          struct diag_list *problems);
+void config_programs_close(struct config_programs *programs);
+
+/* For struct config_source; `arg` is the struct config_programs. */
+bool config_programs_have(const void *arg, const char *name);
 
 /* Adds the zones of a list; problems of the list itself are reported at its lines.  Files are
  * relative to the folder of the list (of standard input: to the working directory). */

@@ -73,16 +73,32 @@ static void read_draw_per(struct domain_reading *d, const struct yaml_node *node
 /* ---- health -----------------------------------------------------------------------------------
  */
 
-static void warn_program(struct domain_reading *d, const struct yaml_node *where,
-                         const json_t *health) {
+static void look_program_up(struct domain_reading *d, const struct yaml_node *where,
+                            const json_t *health) {
+  const struct config_source *source = d->config->source;
   const char *type = json_string_value(json_object_get(health, "type"));
   const char *check = json_string_value(json_object_get(health, "check"));
-  if (type != NULL && strcmp(type, "exec") == 0 && check != NULL &&
-      !d->config->source->programs_known)
+  if (type == NULL || strcmp(type, "exec") != 0 || check == NULL)
+    return;
+  if (source->has_program != NULL && !source->has_program(source->programs, check))
+    config_error(&d->file, where, "%.200s defines no check `%s`; add it there under `checks:`",
+                 source->programs_path, check);
+  else if (source->has_program == NULL && !source->programs_known)
     config_warning(&d->file, where,
                    "whether the program `%s` exists is not known here; it must be defined in the "
                    "machine's settings",
                    check);
+}
+
+/* The key `check` that counts: the endpoint's, else the domain's; that of defaults.yaml is in
+ * another file, so `otherwise` then. */
+static const struct yaml_node *place_of_check(const struct yaml_node *own,
+                                              const struct yaml_node *domain,
+                                              const struct yaml_node *otherwise) {
+  const struct yaml_node *key = own != NULL ? yaml_get_key(own, "check") : NULL;
+  if (key == NULL)
+    key = yaml_get_key(domain, "check");
+  return key != NULL ? key : otherwise;
 }
 
 /* Settings of one endpoint; `block` is the domain's as JSON, `own` the endpoint's node or NULL. */
@@ -105,7 +121,7 @@ static json_t *read_endpoint_health(struct domain_reading *d, const struct yaml_
     if (ok && json_object_get(own_block, "type") == NULL)
       ok = config_health_check_keys(&d->file, node, type);
     if (ok)
-      warn_program(d, where, merged);
+      look_program_up(d, place_of_check(own, node, where), merged);
   }
   json_decref(own_block);
   return merged;

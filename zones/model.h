@@ -90,9 +90,15 @@ struct config_source {
   bool (*read)(struct config_source *source, const char *path, size_t limit, uint8_t **data,
                size_t *len, char *why);
   void (*close)(struct config_source *source);
-  const char *prefix;  /* put before paths in messages ("" for git, "dir/" for a directory) */
-  bool programs_known; /* set by the caller if it looks exec checks up itself: no warning about them
-                        */
+  const char *prefix; /* put before paths in messages ("" for git, "dir/" for a directory) */
+
+  /* The rest is set by the caller, if at all. */
+  bool programs_known; /* no warning that exec checks are not looked up */
+  /* Tells if the machine's settings (`programs_path`, for messages) define an exec check; without
+   * it they are not looked up. */
+  bool (*has_program)(const void *programs, const char *name);
+  const void *programs;
+  const char *programs_path;
 };
 
 bool config_source_open_dir(const char *dir, struct config_source **source, char *why);

@@ -260,7 +260,8 @@ bool config_source_open_dir(const char *dir, struct config_source **source, char
   }
   snprintf(s->prefix, n + 2, "%s%s", strcmp(dir, ".") == 0 ? "" : dir,
            n == 0 || dir[n - 1] == '/' || strcmp(dir, ".") == 0 ? "" : "/");
-  s->base = (struct config_source){list, read_path, close_source, s->prefix, false};
+  s->base = (struct config_source){
+      .list = list, .read = read_path, .close = close_source, .prefix = s->prefix};
   *source = &s->base;
   return true;
 }
