@@ -157,8 +157,8 @@ static void save_done(uv_work_t *work, int status) {
     m->unwritten = false;
     m->error[0] = '\0';
     step = secondary_zone_transferred(&m->zone, &save->info.soa, now);
+    m->served = true;
     s->options.changed(s->options.arg);
-    m->served = true; /* the load that was just asked for takes it */
   } else {
     set_error(m, "%s: %s", save->primary, save->why);
     bool whole = save->transfer->incremental && save->result == SECONDARY_MODEL_MISMATCH;

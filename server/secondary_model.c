@@ -112,9 +112,10 @@ static bool fold(const struct item *items, size_t start, size_t end, bool increm
                  const struct item **last) {
   *last = NULL;
   for (size_t i = start; i < end; i++) {
-    bool there = *last != NULL;
     bool remove = items[i].op == TRANSFER_REMOVE;
-    if (incremental && there != remove) /* RFC 1995 section 4: what is removed exists before */
+    /* RFC 1995 section 4: what is removed exists before.  What is added need not be new: NSD adds
+     * records again that others of their set have changed. */
+    if (incremental && remove && *last == NULL)
       return false;
     *last = remove ? NULL : &items[i];
   }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "server/answer.h"
+#include "server/notify_in.h"
 #include "server/transfer_policy.h"
 #include "server/wire.h"
 
@@ -134,6 +135,8 @@ static size_t respond_transfer(struct query *q, const struct view *view,
     query_count(worker, COUNT_TRANSFER_REFUSED);
     return answer_error(q, view, worker, RCODE_REFUSED);
   }
+  if (q->zone->state != VIEW_ZONE_SERVED)
+    return answer_error(q, view, worker, RCODE_SERVFAIL);
   if (q->qtype == TYPE_IXFR && !read_serial(q, &have))
     return answer_error(q, view, worker, RCODE_FORMERR);
   if (transfer == NULL) {
@@ -195,8 +198,21 @@ static size_t respond(struct query *q, const struct view *view, struct query_wor
   return answer_in_room(q, view, worker, tsig_room(session));
 }
 
+static size_t respond_notify(struct query *q, const struct view *view, struct query_worker *worker,
+                             uint64_t now) {
+  const struct notify_gate *gate = worker->config->notify;
+  if (gate == NULL)
+    return query_answer(q, view, worker);
+  size_t length = notify_in_answer(gate, q->packet, q->length, q->capacity, &q->source, now);
+  if (length > 0)
+    query_count(worker, COUNT_RESPONSES);
+  return length;
+}
+
 size_t slow_respond(struct query *q, const struct view *view, struct query_worker *worker,
                     uint64_t now, struct slow_transfer *transfer) {
+  if (q->verdict == VERDICT_NOTIFY)
+    return respond_notify(q, view, worker, now);
   struct tsig_session session = {.key = NULL};
   session.result = TSIG_ABSENT;
   size_t length = respond(q, view, worker, &session, now, transfer);

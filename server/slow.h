@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queries that leave the fast path: signed ones (TSIG, RFC 8945) and zone transfers (RFC 5936,
- * RFC 1995).
+ * Queries that leave the fast path: signed ones (TSIG, RFC 8945), zone transfers (RFC 5936,
+ * RFC 1995) and NOTIFY (RFC 1996).
  *
- * To be called between query_parse() and query_answer() when the verdict is VERDICT_SIGNED or
- * VERDICT_TRANSFER.  Allocates, and may log.
+ * To be called between query_parse() and query_answer() when slow_is_needed().  Allocates, and may
+ * log.
  */
 #ifndef SLUICE_SERVER_SLOW_H
 #define SLUICE_SERVER_SLOW_H
@@ -41,7 +41,8 @@ size_t slow_transfer_fail(struct slow_transfer *transfer, uint16_t rcode, uint8_
 void slow_transfer_close(struct slow_transfer *transfer);
 
 static inline bool slow_is_needed(const struct query *q) {
-  return q->verdict == VERDICT_SIGNED || q->verdict == VERDICT_TRANSFER;
+  return q->verdict == VERDICT_SIGNED || q->verdict == VERDICT_TRANSFER ||
+         q->verdict == VERDICT_NOTIFY;
 }
 
 #endif

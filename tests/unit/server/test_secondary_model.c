@@ -160,11 +160,18 @@ Test(secondary_model, a_change_of_ttl) {
 Test(secondary_model, changes_that_do_not_fit) {
   expect_ixfr(SOA(6) SOA(5) "x.example. 60 IN A 192.0.2.1\n" SOA(6) SOA(6),
               SECONDARY_MODEL_MISMATCH, "do not fit our records of a name: x.example.");
-  expect_ixfr(SOA(6) SOA(5) SOA(6) "a.example. 60 IN A 192.0.2.1\n" SOA(6),
-              SECONDARY_MODEL_MISMATCH, "a.example.");
   expect_ixfr(SOA(6) "example. 3600 IN SOA other. host.example. 5 7200 900 86400 60\n" SOA(6)
                   SOA(6),
               SECONDARY_MODEL_MISMATCH, "example.");
+}
+
+/* As NSD sends it, when another record of the set has changed. */
+Test(secondary_model, a_record_that_is_added_once_more) {
+  expect_ixfr(SOA(6) SOA(5)
+                  SOA(6) "a.example. 60 IN A 192.0.2.1\na.example. 60 IN A 192.0.2.3\n" SOA(6),
+              SECONDARY_MODEL_OK,
+              "example. 2 60 0|example. 6 3600 60|a.example. 1 60 1|a.example. 1 60 2|"
+              "a.example. 1 60 3|m.example. 15 60 0|");
 }
 
 Test(secondary_model, changes_that_ruin_the_zone) {
