@@ -44,7 +44,7 @@ def port_zero(server):
             for _ in range(8):
                 assert sock.recv(4096)[:2] == struct.pack("!H", number)
     counters = sluicelib.control(server.control, "status")["counters"]
-    print("answered", counters["queries"] >= 200 * 24)
+    print(counters["queries"], "answered,", counters["send_errors"], "errors")
 
 
 SCENARIOS = {f.__name__: f for f in (both_families, reply_address, port_zero)}
