@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "server/control.h"
 #include "server/notify.h"
+#include "server/notify_send.h"
 #include "server/privileges.h"
 #include "server/secondary.h"
 #include "server/tcp.h"
@@ -75,6 +76,7 @@ static void make_request(struct server *server, bool keep_build) {
                                    .asn_path = server->settings->asn,
                                    .previous = server->served,
                                    .keep_build = keep_build,
+                                   .transfer = server->settings->transfer.policy,
                                    .cancel = &server->cancel};
   request->secondary = secondary_wanted(server->secondary, &request->secondary_count);
 }
@@ -104,6 +106,8 @@ static bool publish(struct server *server, struct served *served, char *why) {
   struct served *old = server->served;
   server->served = served;
   atomic_store_explicit(&server->view, &served->view, memory_order_release);
+  if (server->notify != NULL)
+    notify_send_changes(server->notify, served, old);
   if (old != NULL)
     retire(server, old);
   secondary_published(server->secondary, served);
@@ -302,6 +306,8 @@ static bool start_threads(struct server *server, char *why) {
   const struct settings *settings = server->settings;
   server->query = (struct query_config){
       .udp_max = udp_max(settings),
+      .keys = settings->transfer.keys,
+      .notify = secondary_gate(server->secondary),
       .nsid = settings->nsid,
       .nsid_len = settings->nsid != NULL ? strlen(settings->nsid) : 0,
   };
@@ -323,6 +329,17 @@ static void on_save(uv_timer_t *timer) {
     log_limited(&limit, LOG_LEVEL_ERROR, "the status of endpoints cannot be saved: %s", why);
 }
 
+/* Tells the secondaries of all zones, now that they will get answers; and later of each change. */
+static void start_notify(struct server *server) {
+  const struct settings *settings = server->settings;
+  server->notify = notify_send_open(server->loop, settings->listen, settings->listen_count,
+                                    settings->transfer.keys);
+  if (server->notify != NULL)
+    notify_send_changes(server->notify, server->served, NULL);
+  else
+    log_error("no secondary will be notified of changes: out of memory");
+}
+
 bool server_open(struct server *server, const struct settings *settings, uv_loop_t *loop,
                  char *why) {
   *server = (struct server){.settings = settings, .loop = loop, .started_at = uv_hrtime()};
@@ -339,6 +356,7 @@ bool server_open(struct server *server, const struct settings *settings, uv_loop
            server->served->view.zone_count, server->served->domain_count);
   notify_ready();
   secondary_start(server->secondary);
+  start_notify(server);
   return true;
 }
 
@@ -359,6 +377,8 @@ void server_stop(struct server *server) {
   control_close(server->control);
   server->control = NULL;
   secondary_stop(server->secondary);
+  notify_send_close(server->notify);
+  server->notify = NULL;
   uv_close((uv_handle_t *)&server->save_timer, NULL);
 }
 

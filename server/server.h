@@ -25,6 +25,7 @@ struct reload_waiter;
 struct control;
 struct secondary;
 struct worker_pool;
+struct notify_send;
 struct tcp;
 
 /* How the last reload that somebody asked for ended; none yet while `at` is 0. */
@@ -45,6 +46,7 @@ struct server {
   struct worker_pool *workers;
   struct tcp *tcp;
   struct control *control;
+  struct notify_send *notify;
   struct secondary *secondary; /* the zones from other primaries */
   uint64_t started_at;         /* uv_hrtime() */
 
