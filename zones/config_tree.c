@@ -93,6 +93,13 @@ static bool is_hidden(const char *path) {
   return path[0] == '.' || strstr(path, "/.") != NULL;
 }
 
+static bool is_known_name(const char *base) {
+  for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++)
+    if (strcmp(base, known_names[i]) == 0)
+      return true;
+  return false;
+}
+
 static unsigned count_slashes(const char *path) {
   unsigned n = 0;
   for (; *path != '\0'; path++)
@@ -143,6 +150,14 @@ static bool visit_file(struct listing *l, const char *path) {
   return dir->zone_file != NULL || config_no_memory(l->config);
 }
 
+/* A pipe, a socket or a device: a domain behind one must not be left out in silence. */
+static void visit_special(struct listing *l, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *base = slash != NULL ? slash + 1 : path;
+  if (is_known_name(base) || near_name(base) != NULL)
+    problem(l, path, "only regular files are read, this is a special file; put a file here");
+}
+
 static bool visit(void *arg, const char *path, char kind) {
   struct listing *l = arg;
   if (++l->files > MAX_FILES) {
@@ -161,8 +176,8 @@ static bool visit(void *arg, const char *path, char kind) {
             "here");
   else if (kind == 'f')
     return visit_file(l, path);
-  else if (near_name(path) != NULL)
-    problem(l, path, "only regular files are read, this is a special file");
+  else
+    visit_special(l, path);
   return true;
 }
 
