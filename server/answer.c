@@ -90,8 +90,7 @@ bool answer_is_steered(const struct view_domain *domain, uint16_t qtype, enum st
   return (qtype == TYPE_A || qtype == TYPE_AAAA) && d->offers[*type];
 }
 
-/* Whom to steer: the network of the client subnet option, or the packet's source. */
-static void client_address(const struct query *q, struct geo_address *client) {
+void answer_client(const struct query *q, struct geo_address *client) {
   const struct edns_subnet *s = &q->edns.subnet;
   if (!s->present || s->source == 0)
     *client = q->source;
@@ -159,13 +158,18 @@ static void draw_several(struct answer *a, const struct image *image, uint32_t d
 const uint8_t *answer_steer(struct answer *a, const struct view_zone *zone, uint32_t domain,
                             enum steer_type type, uint16_t owner_at) {
   const struct view_domain *d = &zone->domains[domain];
+  struct query *q = a->q;
   struct geo_address client;
-  client_address(a->q, &client);
-  struct geo_outcome outcome = geo_table_lookup(d->geo, &client);
-  const struct view_draws *draws = atomic_load_explicit(&d->draws, memory_order_acquire);
-  const struct draw_table *table = draws->tables[outcome.region * STEER_TYPES + (unsigned)type];
-
-  uint8_t scope = scope_of(a->q, d->steer, &client, outcome.scope);
+  answer_client(q, &client);
+  if (q->ahead.domain != d) {
+    q->ahead.outcome = geo_table_lookup(d->geo, &client);
+    const struct view_draws *draws = atomic_load_explicit(&d->draws, memory_order_acquire);
+    q->ahead.tables = &draws->tables[q->ahead.outcome.region * STEER_TYPES];
+    q->ahead.domain = d;
+    q->ahead.drawn = false;
+  }
+  const struct draw_table *table = q->ahead.tables[type];
+  uint8_t scope = scope_of(q, d->steer, &client, q->ahead.outcome.scope);
   if (scope > a->scope)
     a->scope = scope;
   a->steered = true;
@@ -173,9 +177,11 @@ const uint8_t *answer_steer(struct answer *a, const struct view_zone *zone, uint
     draw_several(a, zone->image, domain, table, type, owner_at);
     return NULL;
   }
-  uint16_t endpoint = draw_one(table, &a->worker->rng);
+  bool drawn = q->ahead.drawn && q->ahead.type == type;
+  uint16_t endpoint = drawn ? q->ahead.endpoint : draw_one(table, &a->worker->rng);
+  q->ahead.drawn = false;
   put_records(a, image_steer(zone->image, domain, endpoint, type), owner_at);
-  return d->steer->endpoints[endpoint].host;
+  return type == STEER_CNAME ? d->steer->endpoints[endpoint].host : NULL;
 }
 
 static void put_steered(struct answer *a, const struct view_zone *zone, uint32_t domain,

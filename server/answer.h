@@ -46,6 +46,9 @@ const struct image_entry *answer_find_entry(const struct image_node *node, uint1
 const uint8_t *answer_steer(struct answer *a, const struct view_zone *zone, uint32_t domain,
                             enum steer_type type, uint16_t owner_at);
 
+/* Whom to steer: the network of the client subnet option, or the packet's source. */
+void answer_client(const struct query *q, struct geo_address *client);
+
 /* True if the domain is to be drawn for this query type, and as which. */
 bool answer_is_steered(const struct view_domain *domain, uint16_t qtype, enum steer_type *type);
 

@@ -152,6 +152,8 @@ static void reset(struct query *q) {
   q->zone = NULL;
   q->origin = NULL;
   q->hint = NULL;
+  q->ahead.domain = NULL;
+  q->ahead.drawn = false;
   memset(&q->edns, 0, sizeof q->edns);
 }
 

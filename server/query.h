@@ -119,6 +119,16 @@ struct query {
   const struct image_node
       *origin; /* whose records were given: the name\'s, a wildcard\'s, a cut\'s */
   const struct image_node *hint; /* the node that very probably is the name's, or NULL */
+  /* What query_look_ahead() has found for the hint's domain; used if that is the domain that
+   * answers. */
+  struct {
+    const struct view_domain *domain; /* NULL: nothing */
+    struct geo_outcome outcome;
+    const struct draw_table *const *tables; /* of the outcome's region, by type */
+    enum steer_type type;
+    bool drawn;
+    uint16_t endpoint;
+  } ahead;
   struct edns edns;
   struct qname name;
 };
@@ -130,6 +140,10 @@ void query_parse(struct query *q, const struct view *view, struct query_worker *
 void query_parse_again(struct query *q, const struct view *view);
 
 void query_locate(struct query *q);
+
+/* May come next, for a whole batch: decides steered queries as far as it can, with their waits for
+ * memory overlapping.  Without it the answers are the same. */
+void query_look_ahead(struct query *queries, size_t count, struct query_worker *worker);
 
 /* Returns the length of the response, 0 for silence. */
 size_t query_answer(struct query *q, const struct view *view, struct query_worker *worker);

@@ -73,6 +73,7 @@ static void answer_batch(struct worker *worker, struct batch *batch, size_t coun
   }
   for (size_t i = 0; i < count; i++)
     query_locate(&batch->queries[i]);
+  query_look_ahead(batch->queries, count, &worker->query);
   for (size_t i = 0; i < count; i++)
     batch->packets[i].length = query_answer(&batch->queries[i], view, &worker->query);
   rcu_thread_offline();

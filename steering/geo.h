@@ -90,4 +90,7 @@ uint64_t geo_table_key_hash(const struct steer_domain *domain);
 struct geo_outcome geo_table_lookup(const struct geo_table *table,
                                     const struct geo_address *address);
 
+/* Fetches into the cache where a lookup of this address begins. */
+void geo_table_prefetch(const struct geo_table *table, const struct geo_address *address);
+
 #endif

@@ -327,6 +327,13 @@ struct geo_outcome geo_table_lookup(const struct geo_table *table,
   return lookup(table, address);
 }
 
+void geo_table_prefetch(const struct geo_table *table, const struct geo_address *address) {
+  const struct trie *t = address->family == 4 ? &table->trie4 : &table->trie6;
+  uint32_t first;
+  memcpy(&first, address->octets, sizeof first);
+  __builtin_prefetch(&t->root[be32toh(first) >> (32 - t->root_bits)]);
+}
+
 bool geo_table_same_key(const struct steer_domain *a, const struct steer_domain *b) {
   if (a->region_count != b->region_count)
     return false;

@@ -166,6 +166,8 @@ def shared_bench(options, report, suites, *more):
                "--ours-steer-prepare", f"{python} {adapter} {{spec}} {{mode}} {{dir}} {options.sluice}",
                "--work", options.work, "--names", str(options.names), "--secs", str(options.seconds),
                "--core", str(SERVER_CORE), "--load-core", str(LOAD_CORE)]
+    if options.quick:
+        command += ["--noise", "100"]  # one try, whatever the neighbours do
     if options.mmdb:
         command += ["--mmdb", options.mmdb]
     process = subprocess.Popen(command + list(more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
