@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 400 worked decisions of tests/vectors/steering.json: through `sluice explain`, and on the wire.
 
-False alarms: each of the 135 cases with several answers fails with a chance of 1e-9 (the chi-square
-approximation is worst for a cell of 10 expected, where it is 3e-7; the smallest cell after that has
-18, with 2e-8).  Together that is under one in a million for a run.
+False alarms: a case fails where the chi-square approximation gives a chance below 1e-9.  Counted
+exactly, from the binomial distributions, that is at most 1.4e-7 for a case (one with a cell of 10
+expected), and 4e-7 for all 135 together: less than one in a million for a run.
 """
 import collections
 import ipaddress
