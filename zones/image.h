@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The zone image: what `sluice build` makes and `sluiced` maps.
+ * The zone image: what `sluice build` makes and `sluiced` takes into memory as it is.
  *
  * One file for each zone, little-endian, made of flat arrays and offsets.  It holds no pointer and
  * is never written after it was made.  Its checksum and its structure are checked once, when it is
@@ -130,7 +130,7 @@ struct image_header {
 struct image {
   const uint8_t *base; /* the mapping */
   size_t size;
-  bool mapped; /* base is ours to unmap */
+  bool mapped; /* base is our own memory */
   const struct image_header *header;
   const struct image_slot *slots;
   struct steer_domain **domains;            /* decoded, header->domain_count of them */
@@ -153,10 +153,11 @@ struct image_records {
 };
 
 /*
- * Maps and checks an image.  False with a one-line reason in `why` (512 bytes) when the file is
- * missing, truncated, of another version, damaged, or inconsistent.  `image` is caller-owned
- * storage; image_close() unmaps.  image_open_memory() checks bytes that the caller keeps (tests,
- * fuzzing).
+ * Reads an image into memory of its own and checks it: from then on nothing that is done to the
+ * file can hurt.  False with a one-line reason in `why` (512 bytes) when the file is missing,
+ * truncated, of another version, damaged, or inconsistent.  `image` is caller-owned storage;
+ * image_close() gives the memory back.  image_open_memory() checks bytes that the caller keeps
+ * (tests, fuzzing).
  */
 bool image_open(struct image *image, const char *path, char *why);
 bool image_open_memory(struct image *image, const uint8_t *data, size_t size, char *why);
