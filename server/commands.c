@@ -93,10 +93,11 @@ static json_t *run_status(struct server *server) {
   json_t *build = build_json(server->served);
   json_object_set_new(build, "zones", zones_json(server->served));
   json_t *health = json_pack("{s:b, s:n}", "connected", 0, "age");
-  return json_pack("{s:b, s:o, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "build",
-                   build, "last_reload", reloaded_json(&server->reloaded), "secondary",
-                   secondary_json(server->secondary), "workers", (int)worker_count(server->workers),
-                   "uptime", (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid",
+  return json_pack("{s:b, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ok", 1,
+                   "tls", server_tls_json(&server->tls), "build", build, "last_reload",
+                   reloaded_json(&server->reloaded), "secondary", secondary_json(server->secondary),
+                   "workers", (int)worker_count(server->workers), "uptime",
+                   (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid",
                    (json_int_t)getpid(), "listen", listen_json(server->settings), "health", health,
                    "overrides", facts_overrides(server->facts), "geo", geo_json(server->served),
                    "counters", stats_json(server));
@@ -110,6 +111,8 @@ json_t *command_reload_reply(const struct server *server, const char *why, const
                             (json_int_t)server->served->changed);
   if (warning[0] != '\0')
     json_object_set_new(reply, "warning", json_string(warning));
+  if (server->tls.warning[0] != '\0')
+    json_object_set_new(reply, "tls_warning", json_string(server->tls.warning));
   return reply;
 }
 
@@ -177,7 +180,7 @@ static struct fact_author author_of(const json_t *request, uid_t uid, char who[W
   const char *said = text_of(request, "who");
   const struct passwd *user = said == NULL || *said == '\0' ? getpwuid(uid) : NULL;
   if (said != NULL && *said != '\0')
-    snprintf(who, WHO_MAX, "%.200s", said);
+    snprintf(who, WHO_MAX, "%s", said);
   else if (user != NULL)
     snprintf(who, WHO_MAX, "%.200s", user->pw_name);
   else
@@ -203,6 +206,9 @@ static json_t *apply(struct server *server, const struct fact_change *changes, s
   char who[WHO_MAX];
   char why[FACTS_WHY];
   struct fact_author author = author_of(request, uid, who);
+  const char *said = text_of(request, "who");
+  if (said != NULL && strlen(said) >= WHO_MAX) /* cut, it might be no UTF-8 any more */
+    return command_error(CODE_USAGE, "`who` is longer than %d octets", WHO_MAX - 1);
   if (author.reason != NULL && strlen(author.reason) > REASON_MAX)
     return command_error(CODE_USAGE, "the reason is longer than %d octets", REASON_MAX);
   if (!facts_apply(server->facts, server->served, changes, count, &author, why))

@@ -19,7 +19,7 @@ static const struct command commands[] = {
     {"check", command_check, "check a configuration and report every problem"},
     {"build", command_build, "make what the server serves from a configuration"},
     {"explain", command_explain, "show how a steered name is answered, layer by layer"},
-    {"endpoints", command_endpoints, "enable and disable endpoints"},
+    {"endpoints", command_endpoints, "enable, disable and reset endpoints"},
     {"health", command_health, "force what the health checker says about an endpoint"},
     {"status", command_status, "what the server serves and how it does"},
     {"reload", command_reload, "make the server load the current build"},

@@ -15,6 +15,15 @@ static void print_reload(const json_t *reply) {
          (long long)json_integer_value(json_object_get(reply, "changed")));
 }
 
+/* The exit status: location data that cannot be read do not keep the zones from being loaded. */
+static int judge_warning(const json_t *reply) {
+  const char *warning = json_string_value(json_object_get(reply, "warning"));
+  if (!warning || !*warning)
+    return CLI_DONE;
+  cli_error("the zones are loaded, but the old location data stay in use: %s", warning);
+  return CLI_PARTIAL;
+}
+
 int command_reload(int argc, char **argv) {
   const char *socket = NULL;
   bool json = false;
@@ -25,7 +34,9 @@ int command_reload(int argc, char **argv) {
   const struct cli_spec spec = {
       .usage = "sluice reload [--socket PATH] [--json]",
       .about = "Makes the server load the current build and the location files again, and waits\n"
-               "until it serves them.  After an error it goes on with what it had.",
+               "until it serves them.  After an error it goes on with what it had.\n"
+               "Exit status: 3 if the zones are loaded but a location file could not be read, so\n"
+               "that the location data are still the old ones.",
       .examples = "sluice reload\n"
                   "sluice build /etc/sluice/config --out /var/lib/sluice && sluice reload",
       .options = options,
@@ -42,6 +53,7 @@ int command_reload(int argc, char **argv) {
   if (!json)
     print_reload(reply);
   bool ok = json ? cli_print_json(reply) : cli_flush();
+  status = ok ? judge_warning(reply) : CLI_FAILED;
   json_decref(reply);
-  return ok ? CLI_DONE : CLI_FAILED;
+  return status;
 }

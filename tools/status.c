@@ -3,11 +3,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "tools/cli.h"
 #include "tools/client.h"
 #include "tools/commands.h"
+#include "tools/wrap.h"
 
-enum { ZONES_SHOWN = 20, LABEL_WIDTH = 11 };
+enum { ZONES_SHOWN = 20, OVERRIDES_SHOWN = 50, INDENT = 11, ITEM = 2, BELOW = 4, TIME_TEXT = 48 };
 
 static long long integer(const json_t *object, const char *key) {
   return (long long)json_integer_value(json_object_get(object, key));
@@ -15,161 +17,274 @@ static long long integer(const json_t *object, const char *key) {
 
 static const char *string(const json_t *object, const char *key, const char *otherwise) {
   const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : otherwise;
+  return text && *text ? text : otherwise;
 }
 
-static void label(const char *name) {
-  printf("%-*s", LABEL_WIDTH, name);
-}
+/* ---- times ---------------------------------------------------------------------------------- */
 
 /* "3 d 2 h", "5 min", "12 s": the two largest units that matter. */
-static const char *span(double seconds, char out[48]) {
-  long long s = seconds > 0 ? (long long)seconds : 0;
+static const char *span(double seconds, char out[TIME_TEXT]) {
+  long long s = seconds > 0 && seconds < 1e15 ? (long long)seconds : 0;
   if (s >= 86400)
-    snprintf(out, 48, "%lld d %lld h", s / 86400, s / 3600 % 24);
+    snprintf(out, TIME_TEXT, "%lld d %lld h", s / 86400, s / 3600 % 24);
   else if (s >= 3600)
-    snprintf(out, 48, "%lld h %lld min", s / 3600, s / 60 % 60);
+    snprintf(out, TIME_TEXT, "%lld h %lld min", s / 3600, s / 60 % 60);
   else if (s >= 60)
-    snprintf(out, 48, "%lld min", s / 60);
+    snprintf(out, TIME_TEXT, "%lld min", s / 60);
   else
-    snprintf(out, 48, "%lld s", s);
+    snprintf(out, TIME_TEXT, "%lld s", s);
   return out;
 }
 
-static const char *utc(long long when, char out[48]) {
+static const char *utc(long long when, char out[TIME_TEXT]) {
   time_t t = (time_t)when;
   struct tm tm;
-  if (!gmtime_r(&t, &tm) || !strftime(out, 48, "%Y-%m-%d %H:%M:%S UTC", &tm))
-    snprintf(out, 48, "%lld", when);
+  if (!gmtime_r(&t, &tm) || !strftime(out, TIME_TEXT, "%Y-%m-%d %H:%M:%S UTC", &tm))
+    snprintf(out, TIME_TEXT, "%lld", when);
   return out;
+}
+
+/* How long ago; "0 s" for what a clock that differs puts into the future. */
+static const char *ago(long long when, char out[TIME_TEXT]) {
+  return span((double)time(NULL) - (double)when, out);
+}
+
+/* ---- the parts, what matters most first ------------------------------------------------------ */
+
+static void print_serving(const json_t *reply) {
+  char up[TIME_TEXT];
+  char since[TIME_TEXT];
+  const json_t *zones = json_object_get(json_object_get(reply, "build"), "zones");
+  size_t secondary = json_array_size(json_object_get(reply, "secondary"));
+  long long count = (long long)json_array_size(zones);
+  long long uptime = integer(reply, "uptime");
+  long long domains = 0;
+  size_t i;
+  const json_t *zone;
+  json_array_foreach(zones, i, zone) domains += integer(zone, "domains");
+  if (count + (long long)secondary == 0)
+    wrap_print("serving", INDENT, "NO ZONE: every query is refused; is the build the right one?");
+  else
+    wrap_print("serving", INDENT, "%lld zone%s, %lld steered name%s%s", count, cli_s(count),
+               domains, cli_s(domains), secondary ? ", and secondary zones (below)" : "");
+  wrap_print("up", INDENT, "%s, since %s; pid %lld, %lld worker%s", span((double)uptime, up),
+             utc((long long)time(NULL) - uptime, since), integer(reply, "pid"),
+             integer(reply, "workers"), cli_s(integer(reply, "workers")));
+}
+
+static void print_reload(const json_t *reload) {
+  char when[TIME_TEXT];
+  char since[TIME_TEXT];
+  if (!json_is_object(reload)) {
+    wrap_print("reload", INDENT, "none since the start");
+    return;
+  }
+  long long at = integer(reload, "at");
+  const char *warning = string(reload, "warning", NULL);
+  utc(at, when);
+  ago(at, since);
+  if (!json_is_true(json_object_get(reload, "ok"))) {
+    wrap_print("reload", INDENT, "FAILED at %s (%s ago), the older build is served: %s", when,
+               since, string(reload, "error", "?"));
+    return;
+  }
+  wrap_print("reload", INDENT, "%s at %s (%s ago)%s%s", warning ? "IN PART" : "done", when, since,
+             warning ? ", the old location data are in use: " : "", warning ? warning : "");
 }
 
 static void print_build(const json_t *build) {
-  char when[48];
-  label("build");
-  cli_print_text(stdout, string(build, "id", "?"));
+  char when[TIME_TEXT];
   const char *commit = string(build, "commit", NULL);
-  if (commit) {
-    fputs(", commit ", stdout);
-    cli_print_text(stdout, commit);
-    printf(" of %s", utc(integer(build, "commit_time"), when));
+  wrap_print("build", INDENT, "%s", string(build, "id", "?"));
+  if (commit)
+    wrap_print("commit", INDENT, "%s of %s", commit, utc(integer(build, "commit_time"), when));
+}
+
+/* "disabled", "forced down for IPv6"... */
+static const char *override_text(const json_t *item, char out[64]) {
+  const char *value = string(item, "value", "?");
+  long long family = integer(item, "family");
+  if (strcmp(string(item, "kind", ""), "health") == 0)
+    snprintf(out, 64, "health forced %.20s%s", value,
+             family == 4   ? " for IPv4"
+             : family == 6 ? " for IPv6"
+                           : "");
+  else
+    snprintf(out, 64, "%.20s%s", value, strcmp(value, "?") ? "d" : "");
+  return out;
+}
+
+static void print_override(const json_t *item) {
+  char text[64];
+  char when[TIME_TEXT] = "an unknown time";
+  char since[TIME_TEXT] = "?";
+  long long at = integer(item, "since");
+  if (at > 0) {
+    utc(at, when);
+    ago(at, since);
   }
-  putchar('\n');
+  const char *reason = string(item, "reason", NULL);
+  wrap_print("", ITEM, "%s %s: %s", string(item, "domain", "?"), string(item, "endpoint", "?"),
+             override_text(item, text));
+  wrap_print("", BELOW, "by %s, since %s (%s ago)%s%s", string(item, "who", "somebody"), when,
+             since, reason ? ": " : "", reason ? reason : "");
+}
+
+static void print_overrides(const json_t *overrides) {
+  size_t count = json_array_size(overrides);
+  size_t i;
+  const json_t *item;
+  if (count == 0)
+    wrap_print("overrides", INDENT, "none");
+  else
+    wrap_print("overrides", INDENT, "%zu in force", count);
+  json_array_foreach(overrides, i, item) {
+    if (i == OVERRIDES_SHOWN) {
+      printf("  and %zu more (--json lists all)\n", count - i);
+      break;
+    }
+    print_override(item);
+  }
+}
+
+static void print_health(const json_t *health) {
+  char text[TIME_TEXT];
+  const json_t *age = json_object_get(health, "age");
+  bool known = json_is_number(age);
+  const char *what = json_is_true(json_object_get(health, "connected")) ? "the checker is connected"
+                     : known
+                         ? "NO checker is connected; the last known health is used"
+                         : "no checker is connected; endpoints never judged count as healthy";
+  wrap_print("health", INDENT, "%s%s%s%s", what, known ? ", last heard " : "",
+             known ? span(json_number_value(age), text) : "", known ? " ago" : "");
+}
+
+static void print_geo(const json_t *geo) {
+  char text[TIME_TEXT];
+  char when[TIME_TEXT];
+  if (!json_is_object(geo)) {
+    wrap_print("location", INDENT, "no database: only `net:` atoms and `global` place clients");
+    return;
+  }
+  const json_t *age = json_object_get(geo, "age");
+  if (json_is_number(age))
+    wrap_print("location", INDENT, "%s old (of %s)%s", span(json_number_value(age), text),
+               utc(integer(geo, "build_epoch"), when),
+               json_is_false(json_object_get(geo, "ipv6")) ? ", IPv4 only" : "");
+  wrap_print(json_is_number(age) ? "" : "location", INDENT, "%s", string(geo, "path", "?"));
+}
+
+static void print_secondary(const json_t *zone) {
+  char text[TIME_TEXT];
+  const json_t *refreshed = json_object_get(zone, "refreshed");
+  const json_t *serial = json_object_get(zone, "serial");
+  const char *error = string(zone, "error", NULL);
+  const char *state = string(zone, "state", "?");
+  char number[32] = "nothing yet";
+  if (json_is_integer(serial))
+    snprintf(number, sizeof number, "serial %lld", (long long)json_integer_value(serial));
+  bool served = !strcmp(state, "current") || !strcmp(state, "stale");
+  bool known = json_is_integer(refreshed);
+  wrap_print("", ITEM, "%s %s%s, %s%s%s%s", string(zone, "zone", "?"), state,
+             served ? "" : " (NOT SERVED)", number, known ? ", refreshed " : "",
+             known ? ago((long long)json_integer_value(refreshed), text) : "", known ? " ago" : "");
+  if (error)
+    wrap_print("", BELOW, "%s", error);
+}
+
+/* Zones in a state that needs somebody come first. */
+static void print_secondaries(const json_t *zones) {
+  size_t count = json_array_size(zones);
+  size_t shown = 0;
+  size_t i;
+  const json_t *zone;
+  if (count == 0)
+    return;
+  wrap_print("secondary", INDENT, "%zu", count);
+  for (int pass = 0; pass < 2; pass++)
+    json_array_foreach(zones, i, zone) {
+      bool fine = !strcmp(string(zone, "state", ""), "current");
+      if (fine == (pass == 1) && shown++ < ZONES_SHOWN)
+        print_secondary(zone);
+    }
+  if (count > ZONES_SHOWN)
+    printf("  and %zu more (--json lists all)\n", count - ZONES_SHOWN);
 }
 
 static void print_zones(const json_t *zones) {
   size_t count = json_array_size(zones);
-  label("zones");
-  printf("%zu\n", count);
   size_t i;
   const json_t *zone;
+  wrap_print("zones", INDENT, "%zu", count);
   json_array_foreach(zones, i, zone) {
     if (i == ZONES_SHOWN) {
       printf("  and %zu more (--json lists all)\n", count - i);
       break;
     }
-    fputs("  ", stdout);
-    cli_print_text(stdout, string(zone, "name", "?"));
-    printf("  serial %lld, %lld names, %lld steered\n", integer(zone, "serial"),
-           integer(zone, "names"), integer(zone, "domains"));
+    wrap_print("", ITEM, "%s serial %lld, %lld name%s, %lld steered", string(zone, "name", "?"),
+               integer(zone, "serial"), integer(zone, "names"), cli_s(integer(zone, "names")),
+               integer(zone, "domains"));
   }
 }
 
 static void print_listen(const json_t *list) {
+  struct buf text;
   size_t i;
   const json_t *item;
-  label("listens");
+  buf_init(&text);
   json_array_foreach(list, i, item) {
-    if (i)
-      fputs(", ", stdout);
-    cli_print_text(stdout, json_is_string(item) ? json_string_value(item) : "?");
+    buf_add_str(&text, i ? ", " : "");
+    buf_add_str(&text, json_is_string(item) ? json_string_value(item) : "?");
   }
-  putchar('\n');
+  buf_add_u8(&text, 0);
+  wrap_print("listens", INDENT, "%s", text.failed ? "?" : (const char *)text.data);
+  buf_close(&text);
 }
 
-static void print_health(const json_t *health) {
-  char text[48];
-  const json_t *age = json_object_get(health, "age");
-  label("health");
-  if (json_is_true(json_object_get(health, "connected")))
-    fputs("the checker is connected", stdout);
-  else
-    fputs("no checker is connected; the last known health is used", stdout);
-  if (json_is_number(age))
-    printf(", last heard %s ago", span(json_number_value(age), text));
-  putchar('\n');
-}
-
-static void print_overrides(const json_t *overrides) {
-  char when[48];
-  size_t i;
-  const json_t *item;
-  label("overrides");
-  printf("%zu\n", json_array_size(overrides));
-  json_array_foreach(overrides, i, item) {
-    fputs("  ", stdout);
-    cli_print_text(stdout, string(item, "domain", "?"));
-    putchar(' ');
-    cli_print_text(stdout, string(item, "endpoint", "?"));
-    putchar(' ');
-    cli_print_text(stdout, string(item, "value", "?"));
-    printf(" (%s", strcmp(string(item, "kind", ""), "health") ? "by hand" : "health");
-    const char *who = string(item, "who", NULL);
-    if (who && *who) {
-      fputs(", ", stdout);
-      cli_print_text(stdout, who);
-    }
-    if (integer(item, "since") > 0)
-      printf(", since %s", utc(integer(item, "since"), when));
-    const char *reason = string(item, "reason", NULL);
-    if (reason && *reason) {
-      fputs(": ", stdout);
-      cli_print_text(stdout, reason);
-    }
-    puts(")");
-  }
-}
-
-static void print_geo(const json_t *geo) {
-  char text[48];
-  label("location");
-  if (!json_is_object(geo)) {
-    puts("no database: only `net:` atoms and `global` place clients");
-    return;
-  }
-  cli_print_text(stdout, string(geo, "path", "?"));
-  const json_t *age = json_object_get(geo, "age");
-  if (json_is_number(age))
-    printf(", %s old", span(json_number_value(age), text));
-  if (json_is_false(json_object_get(geo, "ipv6")))
-    fputs(", IPv4 only", stdout);
-  putchar('\n');
-}
-
-static void print_status(const json_t *reply) {
-  char text[48];
-  const json_t *build = json_object_get(reply, "build");
-  const json_t *counters = json_object_get(reply, "counters");
-  print_build(build);
-  print_zones(json_object_get(build, "zones"));
-  label("server");
-  printf("pid %lld, %lld workers, up for %s\n", integer(reply, "pid"), integer(reply, "workers"),
-         span(json_number_value(json_object_get(reply, "uptime")), text));
-  print_listen(json_object_get(reply, "listen"));
-  print_health(json_object_get(reply, "health"));
-  print_geo(json_object_get(reply, "geo"));
-  print_overrides(json_object_get(reply, "overrides"));
-  label("counters");
+static void print_counters(const json_t *counters) {
+  struct buf text;
+  char number[32];
   const char *name;
   json_t *value;
-  bool any = false;
+  buf_init(&text);
   json_object_foreach((json_t *)counters, name, value) {
     if (json_integer_value(value) == 0)
       continue;
-    printf("%s%s %lld", any ? ", " : "", name, (long long)json_integer_value(value));
-    any = true;
+    snprintf(number, sizeof number, "=%lld", (long long)json_integer_value(value));
+    buf_add_str(&text, text.len ? ", " : "");
+    buf_add_str(&text, name);
+    buf_add_str(&text, number);
   }
-  puts(any ? "" : "all 0");
+  buf_add_str(&text, text.len ? "" : "all 0");
+  buf_add_u8(&text, 0);
+  wrap_print("counters", INDENT, "%s", text.failed ? "?" : (const char *)text.data);
+  buf_close(&text);
+}
+
+static void print_status(const json_t *reply) {
+  const json_t *build = json_object_get(reply, "build");
+  print_serving(reply);
+  print_reload(json_object_get(reply, "last_reload"));
+  print_build(build);
+  print_overrides(json_object_get(reply, "overrides"));
+  print_health(json_object_get(reply, "health"));
+  print_geo(json_object_get(reply, "geo"));
+  print_secondaries(json_object_get(reply, "secondary"));
+  print_zones(json_object_get(build, "zones"));
+  print_listen(json_object_get(reply, "listen"));
+  print_counters(json_object_get(reply, "counters"));
+}
+
+/* The exit status: what is served should be what was to be loaded last. */
+static int judge_reload(const json_t *reload) {
+  if (!json_is_object(reload))
+    return CLI_DONE;
+  bool ok = json_is_true(json_object_get(reload, "ok"));
+  if (ok && !string(reload, "warning", NULL))
+    return CLI_DONE;
+  cli_error("the last reload %s; mend what it names, then run `sluice reload`",
+            ok ? "left the old location data in use" : "failed");
+  return CLI_PARTIAL;
 }
 
 int command_status(int argc, char **argv) {
@@ -181,9 +296,10 @@ int command_status(int argc, char **argv) {
   };
   const struct cli_spec spec = {
       .usage = "sluice status [--socket PATH] [--json]",
-      .about = "Prints what the server serves (build, commit, zones with their serials), its\n"
-               "workers and addresses, the age of health and location data, and what is\n"
-               "overridden by hand.",
+      .about = "Prints what the server serves and since when, how the last reload ended, what is\n"
+               "overridden by hand, by whom and why, the age of health and location data, the\n"
+               "zones with their serials, and counters.\n"
+               "Exit status: 3 if the last reload failed or was done in part only.",
       .examples = "sluice status\n"
                   "sluice status --json | jq .build.id",
       .options = options,
@@ -200,6 +316,7 @@ int command_status(int argc, char **argv) {
   if (!json)
     print_status(reply);
   bool ok = json ? cli_print_json(reply) : cli_flush();
+  status = ok ? judge_reload(json_object_get(reply, "last_reload")) : CLI_FAILED;
   json_decref(reply);
-  return ok ? CLI_DONE : CLI_FAILED;
+  return status;
 }

@@ -2,8 +2,10 @@
 """The command line of `sluice`: help, errors, exit statuses, and the client of the control socket."""
 import json
 import os
+import pathlib
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -12,7 +14,7 @@ import toollib
 
 COMMANDS = ["check", "build", "explain", "endpoints", "health", "status", "reload", "stop"]
 HELPS = [[c] for c in COMMANDS] + [["endpoints", "enable"], ["endpoints", "disable"],
-                                   ["health", "override"]]
+                                   ["endpoints", "reset"], ["health", "override"]]
 STATUS = {
     "ok": True,
     "build": {"id": "0123456789abcdef", "commit": None, "commit_time": 0,
@@ -132,19 +134,50 @@ def test_check_finds_what_cannot_be_built(make_config):
 
 
 def test_exec_checks_are_looked_up_in_the_machines_settings(make_config, tmp_path):
+    own = toollib.DOMAIN.replace(
+        'one: [192.0.2.1, "2001:db8::1"]', "one: {addresses: [192.0.2.1], health: {check: own}}")
+    config = make_config({"cdn": own + "health:\n  type: exec\n  check: disk\n"})
+    sluicelib.write_tree(tmp_path, {
+        "good.yaml": "checks:\n  disk: {command: [/bin/true]}\n  own: {command: [/bin/true]}\n",
+        "bad.yaml": "checks:\n  disc: {command: [/bin/true]}\n",
+        "odd.yaml": "checks: [disk]\n", "broken.yaml": "checks: [\n"})
+
+    def check(*args, status):
+        return sluicelib.sluice("check", config, *args, status=status).stderr
+
+    assert check("--system", tmp_path / "good.yaml", status=0) == ""
+    file = f"{config}/example.com/cdn/domain.yaml"
+    column = 1 + own.splitlines()[3].index("check: own")
+    places = [f"{file}:4:{column}: ", f"{file}:14:3: "]
+    lines = check(status=0).splitlines()
+    assert all(line.startswith(f"{place}warning: ") for line, place in zip(lines, places, strict=True))
+    bad = tmp_path / "bad.yaml"
+    assert check("--system", bad, status=1).splitlines() == [
+        f"{places[0]}{bad} defines no check `own`; add it there under `checks:`",
+        f"{places[1]}{bad} defines no check `disk`; add it there under `checks:`"]
+    assert check("--system", tmp_path / "odd.yaml", status=1).startswith(f"{tmp_path}/odd.yaml:1:9: `checks`")
+    assert "broken.yaml:2:1: " in check("--system", tmp_path / "broken.yaml", status=1)
+    assert "none.yaml:1:1: cannot read" in check("--system", tmp_path / "none.yaml", status=1)
+
+
+def test_one_settings_file_for_check_and_server(make_config, tmp_path):
+    """Sections of other programs do not keep sluiced from starting."""
     config = make_config({"cdn": toollib.DOMAIN + "health: {type: exec, check: disk}\n"})
-    sluicelib.write_tree(tmp_path, {"good.yaml": "checks:\n  disk: {command: [/bin/true]}\n",
-                                    "bad.yaml": "checks:\n  disc: {command: [/bin/true]}\n",
-                                    "broken.yaml": "checks: [\n"})
-    assert not sluicelib.sluice("check", config, "--system", tmp_path / "good.yaml").stderr
-    done = sluicelib.sluice("check", config)
-    assert "cdn/domain.yaml:12:" in done.stderr and ": warning: " in done.stderr
-    done = sluicelib.sluice("check", config, "--system", tmp_path / "bad.yaml", status=1)
-    assert "cdn/domain.yaml" in done.stderr and "defines no check `disk`" in done.stderr
-    done = sluicelib.sluice("check", config, "--system", tmp_path / "broken.yaml", status=1)
-    assert "broken.yaml:2:1: " in done.stderr
-    done = sluicelib.sluice("check", config, "--system", tmp_path / "none.yaml", status=1)
-    assert "none.yaml:1:1: cannot read" in done.stderr
+    data = sluicelib.build(config, tmp_path / "data")
+    port = sluicelib.Port()
+    settings = tmp_path / "sluice.yaml"
+    settings.write_text(f"data: {data}\nlisten: 127.0.0.1@{port.number}\ncontrol: {tmp_path}/sock\n"
+                        "threads: 1\nchecks:\n  disk: {command: [/bin/true], timeout: 2s}\n"
+                        "healthd: {workers: 4}\n", encoding="utf-8")
+    assert not sluicelib.sluice("check", config, "--system", settings).stderr
+    server = sluicelib.Process(sluicelib.program("sluiced"), "-c", settings)
+    try:
+        server.wait_log(r"\bready\b")
+        assert "example.com." in sluicelib.sluice("status", "--socket", tmp_path / "sock").stdout
+        server.stop()
+    finally:
+        server.kill()
+        port.close()
 
 
 # ---- explain without a server --------------------------------------------------------------------------
@@ -246,11 +279,85 @@ def test_status(tmp_path):
     with toollib.FakeServer(tmp_path / "s", answer_status) as server:
         out = sluicelib.sluice("status", "--socket", server.path).stdout
         assert json.loads(sluicelib.sluice("status", "--json", "--socket", server.path).stdout) == STATUS
-    for wanted in ("0123456789abcdef", "tm.example.com.  serial 3, 5 names, 2 steered", "1 h 1 min",
-                   "127.0.0.1@53, ::1@53", "no checker", "cdn.tm.example.com. one disable", "ann",
-                   "/g.mmdb, 1 d 1 h old, IPv4 only", "queries 12"):
+    for wanted in ("0123456789abcdef", "tm.example.com. serial 3, 5 names, 2 steered", "1 h 1 min",
+                   "127.0.0.1@53, ::1@53", "no checker", "cdn.tm.example.com. one: disabled",
+                   "by ann", "/g.mmdb", "1 d 1 h old", ", IPv4 only", "queries=12", "none since the"):
         assert wanted in out, out
     assert "dropped" not in out
+
+
+def test_status_at_3_am(tmp_path):
+    """What is wrong, and what was done by whom, comes before the rest, on 80 columns."""
+    now = int(time.time())
+    bad = json.loads(json.dumps(STATUS))
+    bad["build"].update(commit="4f2a" * 10, commit_time=now - 3000)
+    why = "no build in /var/lib/sluice (make one with `sluice build`): No such file or directory"
+    bad["last_reload"] = {"ok": False, "at": now - 330, "error": why, "warning": None}
+    bad["overrides"] = [{"domain": "cdn.tm.example.com.", "endpoint": "one", "kind": "manual",
+                         "value": "disable", "who": "ann", "since": now - 7230, "family": None,
+                         "reason": "disk replacement, ask Ann before you enable it again " * 3},
+                        {"domain": "cdn.tm.example.com.", "endpoint": "two", "kind": "health",
+                         "value": "down", "who": "bob", "since": now - 90, "family": 6,
+                         "reason": None}]
+    zone = {"state": "current", "serial": 7, "refreshed": now - 90, "error": None}
+    bad["secondary"] = [dict(zone, zone="fine.example."),
+                        dict(zone, zone="bad.example.", state="expired", error="refused\x1b[31m")]
+    bad["counters"] = {f"counter_{i}": 10**9 + i for i in range(20)}
+    with toollib.FakeServer(tmp_path / "s", lambda request: bad) as server:
+        done = sluicelib.sluice("status", "--socket", server.path, status=3)
+        as_json = sluicelib.sluice("status", "--json", "--socket", server.path, status=3)
+    assert done.stderr.startswith("sluice: the last reload failed; ") and done.stderr.count("\n") == 1
+    assert json.loads(as_json.stdout) == bad and as_json.stderr == done.stderr
+    lines = done.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines), done.stdout
+    flat = " ".join(done.stdout.split())
+    places = [flat.index(part) for part in (
+        "serving 1 zone, 2 steered names", "1 h 1 min, since 20", "FAILED at 20", "(5 min ago)", why,
+        "build 0123456789abcdef", "commit " + "4f2a" * 10, "2 in force", "one: disabled",
+        "by ann, since 20", "(2 h 0 min ago): disk replacement", "two: health forced down for IPv6",
+        "by bob", "no checker", "location", "bad.example. expired (NOT SERVED)", "refused?[31m",
+        "fine.example. current, serial 7", "zones 1", "listens", "counters")]
+    assert places == sorted(places), done.stdout
+
+
+def test_status_tells_that_location_data_are_old(tmp_path):
+    part = dict(STATUS, last_reload={"ok": True, "at": 1, "error": None, "warning": "/g.mmdb: cut off"})
+    with toollib.FakeServer(tmp_path / "s", lambda request: part) as server:
+        done = sluicelib.sluice("status", "--socket", server.path, status=3)
+    assert "/g.mmdb: cut off" in " ".join(done.stdout.split())
+    assert "old location data" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_status_without_zones(tmp_path):
+    empty = dict(STATUS, build={"id": "x", "zones": []})
+    with toollib.FakeServer(tmp_path / "s", lambda request: empty) as server:
+        assert "NO ZONE" in sluicelib.sluice("status", "--socket", server.path).stdout
+
+
+def test_reload_in_part(tmp_path):
+    reply = {"ok": True, "build": {"id": "x"}, "zones": 3, "changed": 1, "warning": "/g.mmdb: cut off"}
+    with toollib.FakeServer(tmp_path / "s", lambda request: reply) as server:
+        done = sluicelib.sluice("reload", "--socket", server.path, status=3)
+        as_json = sluicelib.sluice("reload", "--json", "--socket", server.path, status=3)
+    assert done.stdout == "serving build x: 3 zones, 1 of them changed\n"
+    assert done.stderr == ("sluice: the zones are loaded, but the old location data stay in use: "
+                           "/g.mmdb: cut off\n")
+    assert json.loads(as_json.stdout) == reply and as_json.stderr == done.stderr
+
+
+def test_endpoints_reset(tmp_path):
+    assert "--status is missing" in fails("endpoints", "reset", "cdn", status=2)
+    reply = {"ok": True, "endpoints": ["one", "two"]}
+    with toollib.FakeServer(tmp_path / "s", lambda request: reply) as server:
+        to = ["cdn.example.", "--status", "--reason", "over", "--socket", server.path]
+        done = sluicelib.sluice("endpoints", "reset", *to)
+        assert done.stdout == ("cdn.example.: one is as configured again\n"
+                               "cdn.example.: two is as configured again\n")
+        request = server.requests[-1]
+        assert request.pop("who")
+        assert request == {"command": "manual", "domain": "cdn.example.", "value": "reset",
+                           "reason": "over"}
+        assert json.loads(sluicelib.sluice("endpoints", "reset", "--json", *to).stdout) == reply
 
 
 def test_status_of_many_zones_is_short(tmp_path):
@@ -302,7 +409,8 @@ def test_nonsense_from_the_socket(tmp_path, reply):
 
 @pytest.mark.parametrize("build", [None, 1, [], {}, {"id": 1, "zones": {}}, {"zones": [1, None, {}]}])
 def test_odd_status_does_no_harm(tmp_path, build):
-    odd = {"ok": True, "build": build, "overrides": [1], "listen": [1], "health": 1, "geo": []}
+    odd = {"ok": True, "build": build, "overrides": [1], "listen": [1], "health": 1, "geo": [],
+           "last_reload": 1, "secondary": [1], "counters": 1, "uptime": -1e300}
     with toollib.FakeServer(tmp_path / "s", lambda request: odd) as server:
         sluicelib.sluice("status", "--socket", server.path)
         sluicelib.sluice("endpoints", "enable", "cdn", "one", "--socket", server.path, status=2)
@@ -315,7 +423,7 @@ def test_with_a_server(make_config, start):
     config = make_config({"cdn": toollib.DOMAIN})
     server = start(config)
     out = server.sluice("status").stdout
-    assert "example.com.  serial 1" in out and "no database" in out
+    assert "example.com. serial 1" in out and "no database" in out
 
     def drawn(*args):
         text = server.sluice("explain", "cdn", "--client", "192.0.2.1", "--json", *args).stdout
@@ -343,3 +451,65 @@ def test_with_a_server(make_config, start):
     assert drawn() == {"one": 0.5, "two": 0.5}
     server.sluice("stop")
     assert server.wait() == 0
+
+
+def test_relative_names_with_several_zones(make_config, start):
+    files = {"example.org/zone.yaml": sluicelib.ZONE, "example.org/cdn/domain.yaml": toollib.DOMAIN}
+    server = start(make_config({"cdn": toollib.DOMAIN}, files=files))
+    for name, full in (("cdn", "cdn.example.com."), ("cdn.example.org", "cdn.example.org.")):
+        done = server.sluice("explain", name, "--client", "192.0.2.1", "--json")
+        assert json.loads(done.stdout)["domain"] == full
+    server.sluice("endpoints", "disable", "cdn", "one")
+    overrides = json.loads(server.sluice("status", "--json").stdout)["overrides"]
+    assert [o["domain"] for o in overrides] == ["cdn.example.com."]
+
+
+def test_reset_with_a_server(make_config, start):
+    server = start(make_config({"cdn": toollib.DOMAIN}))
+    server.sluice("endpoints", "disable", "cdn", "one")
+    server.sluice("endpoints", "enable", "cdn", "two")
+    server.sluice("health", "override", "cdn", "one", "down")
+    out = server.sluice("endpoints", "reset", "cdn", "--status").stdout
+    assert sorted(out.splitlines()) == ["cdn.example.com.: one is as configured again",
+                                        "cdn.example.com.: two is as configured again"]
+    left = json.loads(server.sluice("status", "--json").stdout)["overrides"]
+    assert [(o["endpoint"], o["kind"]) for o in left] == [("one", "health")]
+    out = server.sluice("endpoints", "reset", "cdn", "--status").stdout
+    assert out == "cdn.example.com.: no endpoint was enabled or disabled by hand\n"
+    assert "not a steered name" in server.sluice("endpoints", "reset", "www", "--status", status=1).stderr
+
+
+def test_a_failed_reload_is_seen_later(make_config, start, tmp_path, city_mmdb):
+    geo = tmp_path / "geo.mmdb"
+    whole = pathlib.Path(city_mmdb).read_bytes()
+    geo.write_bytes(whole)
+    server = start(make_config({"cdn": toollib.DOMAIN}), geo=geo)
+    assert json.loads(server.sluice("status", "--json").stdout)["last_reload"] is None
+
+    def reload(status):
+        done = server.sluice("reload", status=status)
+        last = json.loads(server.sluice("status", "--json", status=3 if status else 0).stdout)
+        return done, last["last_reload"]
+
+    current = server.data / "current"
+    target = os.readlink(current)
+    current.unlink()
+    done, last = reload(1)
+    assert "no build in" in done.stderr and last["ok"] is False and "no build in" in last["error"]
+    assert "FAILED" in server.sluice("status", status=3).stdout
+    current.symlink_to(target)
+    replace(geo, b"no database")
+    done, last = reload(3)
+    assert "location data" in done.stderr and "1 zone" in done.stdout
+    assert last["ok"] is True and last["error"] is None and "geo.mmdb" in last["warning"]
+    replace(geo, whole)
+    done, last = reload(0)
+    assert not done.stderr and (last["ok"], last["error"], last["warning"]) == (True, None, None)
+    assert abs(last["at"] - time.time()) < sluicelib.DEADLINE
+    assert "reload     done" in server.sluice("status").stdout
+
+
+def replace(path, data):
+    part = path.with_suffix(".part")
+    part.write_bytes(data)
+    part.replace(path)
