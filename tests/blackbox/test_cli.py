@@ -135,7 +135,8 @@ def test_check_finds_what_cannot_be_built(make_config):
 
 def test_exec_checks_are_looked_up_in_the_machines_settings(make_config, tmp_path):
     own = toollib.DOMAIN.replace(
-        'one: [192.0.2.1, "2001:db8::1"]', "one: {addresses: [192.0.2.1], health: {check: own}}")
+        'one: [192.0.2.1, "2001:db8::1"]',
+        'one: {addresses: [192.0.2.1, "2001:db8::1"], health: {check: own}}')
     config = make_config({"cdn": own + "health:\n  type: exec\n  check: disk\n"})
     sluicelib.write_tree(tmp_path, {
         "good.yaml": "checks:\n  disk: {command: [/bin/true]}\n  own: {command: [/bin/true]}\n",
