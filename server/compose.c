@@ -160,6 +160,11 @@ static bool next_record(struct source *s, struct record *r) {
 /* ---- writing records again ---------------------------------------------------------------------
  */
 
+struct given_dname {
+  const struct image_node *node;
+  size_t target_at; /* where in the message its target stands */
+};
+
 struct chase {
   struct answer *a;
   unsigned count;                               /* aliases given so far */
@@ -167,8 +172,8 @@ struct chase {
   struct qname name;                            /* the current name */
   uint8_t given[IMAGE_MAX_CHAIN + 1][NAME_BUF]; /* owners of the aliases given */
   unsigned dname_count;
-  const struct image_node *dnames[IMAGE_MAX_CHAIN + 1]; /* that were given: each once, however often
-                                                         * the chain goes through it */
+  struct given_dname dnames[IMAGE_MAX_CHAIN + 1]; /* each once, however often the chain goes
+                                                   * through it */
 };
 
 static bool was_given(const struct chase *c, const uint8_t *owner) {
@@ -186,12 +191,43 @@ static bool note_alias(struct chase *c, const uint8_t *owner) {
   return true;
 }
 
-static size_t put_owner(uint8_t *to, const struct chase *c, const uint8_t *owner) {
-  if (c->name_at <= WIRE_POINTER_MAX && name_equal(owner, c->name.name)) {
-    wire_put16(to, (uint16_t)(WIRE_POINTER | c->name_at));
-    return POINTER_LEN;
+/*
+ * Where in the message the current name stands from octet `skip` on; 0 if no label starts there.
+ * Every pointer must go back, so that this ends whatever an image holds.
+ */
+static size_t find_suffix(const struct chase *c, size_t skip) {
+  const uint8_t *p = c->a->q->packet;
+  size_t at = c->name_at;
+  while (at + 1 < c->a->at) {
+    if (p[at] >= 0xc0) {
+      size_t to = wire_u16(p + at) & WIRE_POINTER_MAX;
+      if (to >= at)
+        return 0;
+      at = to;
+      continue;
+    }
+    if (skip == 0)
+      return at;
+    size_t n = p[at] + 1u;
+    if (n > skip)
+      return 0;
+    skip -= n;
+    at += n;
   }
+  return 0;
+}
+
+/* As a pointer where the owner is the current name or one above it. */
+static size_t put_owner(uint8_t *to, const struct chase *c, const uint8_t *owner) {
   size_t len = name_wire_len(owner, NAME_MAX_WIRE);
+  if (len > POINTER_LEN && len <= c->name.len) {
+    size_t skip = c->name.len - len;
+    size_t at = name_equal(c->name.name + skip, owner) ? find_suffix(c, skip) : 0;
+    if (at != 0 && at <= WIRE_POINTER_MAX) {
+      wire_put16(to, (uint16_t)(WIRE_POINTER | at));
+      return POINTER_LEN;
+    }
+  }
   memcpy(to, owner, len);
   return len;
 }
@@ -280,16 +316,31 @@ static void put_negative(struct chase *c, const struct image *image) {
 /* ---- following ---------------------------------------------------------------------------------
  */
 
-/* True if the DNAME is in the answer, or was there already. */
-static bool put_dname(struct chase *c, const struct image_node *node, const struct record *r) {
+/* Puts the DNAME into the answer, if it is not there already.  Returns where its target stands in
+ * the message, 0 if it cannot be given. */
+static size_t put_dname(struct chase *c, const struct image_node *node, const struct record *r) {
   for (unsigned i = 0; i < c->dname_count; i++)
-    if (c->dnames[i] == node)
-      return true;
+    if (c->dnames[i].node == node)
+      return c->dnames[i].target_at;
   if (c->dname_count > IMAGE_MAX_CHAIN)
-    return false;
-  c->dnames[c->dname_count++] = node;
-  return put_record(c, image_node_name(node), r->fixed, r->rdata, r->rdata_len, &c->a->ancount) !=
-         0;
+    return 0;
+  size_t at =
+      put_record(c, image_node_name(node), r->fixed, r->rdata, r->rdata_len, &c->a->ancount);
+  c->dnames[c->dname_count++] = (struct given_dname){.node = node, .target_at = at};
+  return at;
+}
+
+/* The rdata of the synthesised CNAME: the target, whose end stands in the DNAME already.  Returns
+ * its length. */
+static size_t compress_target(uint8_t *to, const uint8_t *target, size_t prefix, size_t len,
+                              size_t dname_at) {
+  if (len - prefix <= POINTER_LEN || dname_at > WIRE_POINTER_MAX) {
+    memcpy(to, target, len);
+    return len;
+  }
+  memcpy(to, target, prefix);
+  wire_put16(to + prefix, (uint16_t)(WIRE_POINTER | dname_at));
+  return prefix + POINTER_LEN;
 }
 
 /* RFC 6672 section 3.1: the DNAME, and the CNAME synthesised from it.  True if the chain goes on.
@@ -303,7 +354,8 @@ static bool through_dname(struct chase *c, const struct image_node *node) {
     return false;
   if (was_given(c, c->name.name))
     return false;
-  if (!put_dname(c, node, &r))
+  size_t dname_at = put_dname(c, node, &r);
+  if (dname_at == 0)
     return false;
 
   size_t prefix = (size_t)(c->name.len - node->name_len);
@@ -321,7 +373,9 @@ static bool through_dname(struct chase *c, const struct image_node *node) {
   wire_put16(fixed, TYPE_CNAME);
   if (!note_alias(c, c->name.name))
     return false;
-  size_t at = put_record(c, c->name.name, fixed, target, prefix + r.rdata_len, &a->ancount);
+  uint8_t rdata[NAME_MAX_WIRE];
+  size_t rdata_len = compress_target(rdata, target, prefix, prefix + r.rdata_len, dname_at);
+  size_t at = put_record(c, c->name.name, fixed, rdata, rdata_len, &a->ancount);
   if (at == 0)
     return false;
   move_to(c, target, at);

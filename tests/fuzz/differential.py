@@ -314,10 +314,12 @@ def other_records(p, ours, theirs, _tcp):
     return beside and ours and ours.rcode != FORMERR and theirs and theirs.rcode == FORMERR
 
 
-@known("NOTIFY and UPDATE that nobody allowed are REFUSED (RFC 2136 section 3.3) before anything else is read")
+@known("NOTIFY and UPDATE that nobody allowed are REFUSED (RFC 2136 section 3.3), a NOTIFY for a zone that we do"
+       " not follow is NOTAUTH (RFC 1996 section 3.10 leaves the choice), one that is malformed FORMERR")
 def not_allowed(p, ours, theirs, _tcp):
-    return p.opcode in (4, 5) and ours and ours.rcode == REFUSED and theirs and (
-        theirs.rcode in (FORMERR, NXDOMAIN, NOTIMP, NOTAUTH))
+    mine = (REFUSED, NOTAUTH, FORMERR) if p.opcode == 4 else (REFUSED,)
+    return p.opcode in (4, 5) and ours and ours.rcode in mine and theirs and (
+        theirs.rcode in (FORMERR, NXDOMAIN, NOTIMP, REFUSED, NOTAUTH))
 
 
 @known("A response has flags of its own (RFC 1035 section 4.1.1); NSD sends AA and TC of the query back in errors")

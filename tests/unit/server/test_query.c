@@ -231,6 +231,15 @@ Test(query, dname) {
   cr_expect_gt(length, 0);
 }
 
+Test(query, names_behind_a_dname_are_compressed) {
+  size_t header_and_question = 12 + strlen("_x_d_example_") + 4;
+  size_t dname = 2 + 10 + strlen("_t_example_"); /* the target in full (RFC 6672 section 2.5) */
+  size_t cname = 2 + 10 + strlen("_x") + 2;
+  size_t address = 2 + 10 + 4;
+  cr_expect_eq(respond(make_query("x.d.example.", "A"), TRANSPORT_UDP),
+               header_and_question + dname + cname + address);
+}
+
 Test(query, a_dname_met_twice_is_given_once) {
   expect("twice.r.r.again.example.", "A",
          "NOERROR aa | r.again.example. DNAME again.example.; "
