@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <urcu-qsbr.h>
+
+#include "server/slow.h"
 
 /* More batches than a receive buffer holds: what was queued at the stop is answered, and a flood
  * cannot keep the server from ending. */
@@ -59,6 +62,12 @@ struct worker_pool *worker_open(const struct packet_ops *ops, const struct addre
   return pool;
 }
 
+static size_t answer_one(struct worker *worker, struct query *q, const struct view *view) {
+  if (__builtin_expect(slow_is_needed(q), 0))
+    return slow_respond(q, view, &worker->query, (uint64_t)time(NULL), NULL);
+  return query_answer(q, view, &worker->query);
+}
+
 /* Each step runs over the whole batch, so that the memory of one lookup is fetched during others.
  */
 static void answer_batch(struct worker *worker, struct batch *batch, size_t count) {
@@ -75,7 +84,7 @@ static void answer_batch(struct worker *worker, struct batch *batch, size_t coun
     query_locate(&batch->queries[i]);
   query_look_ahead(batch->queries, count, &worker->query);
   for (size_t i = 0; i < count; i++)
-    batch->packets[i].length = query_answer(&batch->queries[i], view, &worker->query);
+    batch->packets[i].length = answer_one(worker, &batch->queries[i], view);
   rcu_thread_offline();
 }
 
