@@ -51,6 +51,11 @@ static void make_text(struct address *address) {
 }
 
 bool address_parse(const char *text, struct address *address, const char **why) {
+  return address_parse_port(text, ADDRESS_DEFAULT_PORT, address, why);
+}
+
+bool address_parse_port(const char *text, unsigned port, struct address *address,
+                        const char **why) {
   *address = (struct address){.length = 0};
   char host[ADDRESS_TEXT];
   if (strlen(text) >= sizeof host) {
@@ -58,7 +63,6 @@ bool address_parse(const char *text, struct address *address, const char **why) 
     return false;
   }
   strcpy(host, text);
-  unsigned port = ADDRESS_DEFAULT_PORT;
   char *at = strrchr(host, '@');
   if (at != NULL) {
     *at = '\0';

@@ -31,6 +31,9 @@ struct address {
  */
 bool address_parse(const char *text, struct address *address, const char **why);
 
+/* The same with another port where none is given. */
+bool address_parse_port(const char *text, unsigned port, struct address *address, const char **why);
+
 /* True for 0.0.0.0 and ::. */
 bool address_is_wildcard(const struct address *address);
 

@@ -23,7 +23,7 @@ enum {
   SAVE_MS = 1000,
   TCP_CONNECTIONS = 4096,
   TCP_LEAST = 8,
-  TCP_IDLE_MS = 10000,
+  TCP_IDLE = 10,         /* seconds */
   DESCRIPTORS_KEPT = 32, /* for all that is neither a connection nor a worker's socket */
 };
 
@@ -84,6 +84,8 @@ static void make_request(struct server *server, bool keep_build) {
 static void load_work(uv_work_t *work) {
   struct server *server = work->data;
   server->loaded = load_run(&server->request, server->load_warning, server->load_why);
+  if (!server->request.keep_build)
+    server_tls_reload(&server->tls, server->load_tls_warning);
 }
 
 static void tell_waiters(struct reload_waiter *waiter, const char *why, const char *warning) {
@@ -144,6 +146,7 @@ static void load_done(uv_work_t *work, int status) {
   }
   bool ok = server->loaded != NULL && publish(server, server->loaded, server->load_why);
   server->loaded = NULL;
+  memcpy(server->tls.warning, server->load_tls_warning, sizeof server->tls.warning);
   if (ok && server->load_warning[0] != '\0')
     log_warning("the old location data stay in use: %s", server->load_warning);
   if (ok && !server->request.keep_build)
@@ -222,8 +225,11 @@ static unsigned connection_limit(const struct server *server) {
     return wanted;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-  rlim_t used = DESCRIPTORS_KEPT + settings->listen_count + worker_count(server->workers);
+  rlim_t used = DESCRIPTORS_KEPT + settings->listen_count + settings->tls.listen_count +
+                worker_count(server->workers);
   rlim_t left = limit.rlim_cur > used + TCP_LEAST ? limit.rlim_cur - used : TCP_LEAST;
+  if (settings->tls.listen_count > 0)
+    left = left / 2 > TCP_LEAST ? left / 2 : TCP_LEAST; /* TCP and TLS have as many each */
   if (left >= wanted)
     return wanted;
   log_warning("the limit on open files allows only %lu TCP connections, not %u",
@@ -235,7 +241,7 @@ static bool open_sockets(struct server *server, char *why) {
   const struct settings *settings = server->settings;
   /* TCP first: its addresses are not shared, so a server that runs already is found out. */
   server->tcp = tcp_open(settings->listen, settings->listen_count, why);
-  if (server->tcp == NULL)
+  if (server->tcp == NULL || !server_tls_open(&server->tls, settings, why))
     return false;
   server->workers = worker_open(&packet_udp, settings->listen, settings->listen_count,
                                 worker_threads(settings), why);
@@ -295,7 +301,7 @@ static bool open_secondary(struct server *server, char *why) {
 
 static bool load_first(struct server *server, char *why) {
   server->facts = facts_open(server->settings->state, why);
-  if (server->facts == NULL || !open_secondary(server, why))
+  if (server->facts == NULL || !open_secondary(server, why) || !server_tls_load(&server->tls, why))
     return false;
   make_request(server, false);
   struct served *served = load_run(&server->request, server->load_warning, why);
@@ -304,21 +310,24 @@ static bool load_first(struct server *server, char *why) {
 
 static bool start_threads(struct server *server, char *why) {
   const struct settings *settings = server->settings;
+  unsigned idle_ms = (settings->tcp_idle != 0 ? settings->tcp_idle : TCP_IDLE) * 1000;
   server->query = (struct query_config){
       .udp_max = udp_max(settings),
       .keys = settings->transfer.keys,
       .notify = secondary_gate(server->secondary),
       .nsid = settings->nsid,
       .nsid_len = settings->nsid != NULL ? strlen(settings->nsid) : 0,
+      .tcp_idle_ms = idle_ms,
   };
   unsigned connections = connection_limit(server);
   struct tcp_limits limits = {
       .connections = connections,
       .per_client = connections / 2 + 1,
-      .idle_ms = TCP_IDLE_MS,
+      .idle_ms = idle_ms,
   };
   return worker_start(server->workers, &server->view, &server->query, why) &&
-         tcp_start(server->tcp, &server->view, &server->query, &limits, why);
+         tcp_start(server->tcp, &server->view, &server->query, &limits, why) &&
+         server_tls_start(&server->tls, &server->view, &server->query, &limits, why);
 }
 
 static void on_save(uv_timer_t *timer) {
@@ -372,6 +381,7 @@ void server_stop(struct server *server) {
   notify_stopping();
   worker_stop(server->workers);
   tcp_stop(server->tcp);
+  server_tls_stop(&server->tls);
   server->workers = NULL;
   server->tcp = NULL;
   control_close(server->control);
@@ -386,6 +396,7 @@ void server_close(struct server *server) {
   char why[FACTS_WHY];
   worker_stop(server->workers);
   tcp_stop(server->tcp);
+  server_tls_stop(&server->tls);
   control_close(server->control);
   secondary_stop(server->secondary);
   uv_run(server->loop, UV_RUN_DEFAULT);
@@ -394,5 +405,6 @@ void server_close(struct server *server) {
     log_error("the status of endpoints cannot be saved: %s", why);
   load_free(server->served);
   secondary_close(server->secondary);
+  server_tls_close(&server->tls);
   facts_close(server->facts);
 }

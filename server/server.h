@@ -14,6 +14,7 @@
 #include "server/facts.h"
 #include "server/load.h"
 #include "server/query.h"
+#include "server/server_tls.h"
 #include "server/settings.h"
 
 enum { SERVER_WHY = 512 };
@@ -45,6 +46,7 @@ struct server {
   struct query_config query;
   struct worker_pool *workers;
   struct tcp *tcp;
+  struct server_tls tls;
   struct control *control;
   struct notify_send *notify;
   struct secondary *secondary; /* the zones from other primaries */
@@ -58,6 +60,7 @@ struct server {
   struct served *loaded;
   char load_warning[LOAD_WHY];
   char load_why[LOAD_WHY];
+  char load_tls_warning[TLS_WHY];
   struct reload_waiter *waiting; /* for the load that is running */
   struct reload_waiter *next;    /* for one that starts after it */
   struct load_request request;   /* of the load that is running */

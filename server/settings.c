@@ -15,7 +15,7 @@ enum { SETTINGS_FILE_MAX = 1 << 20, NSID_MAX = 128, UDP_LEAST = 512, UDP_MOST = 
 /* ---- keys, the same in file and flags ---------------------------------------------------------
  */
 
-enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LISTEN, KEY_LOG };
+enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LISTEN, KEY_TLS_LISTEN, KEY_LOG };
 
 struct key {
   const char *name;
@@ -42,6 +42,10 @@ static const struct key keys[] = {
     NUMBER("threads", threads, 1, SETTINGS_MAX_THREADS),
     NUMBER("udp-max", udp_max, UDP_LEAST, UDP_MOST),
     NUMBER("tcp-connections", tcp_connections, 1, 1000000),
+    NUMBER("tcp-idle", tcp_idle, 1, 3600),
+    {"tls-listen", KEY_TLS_LISTEN, 0, 0, 0},
+    {"tls-cert", KEY_TEXT, offsetof(struct settings, tls.cert), 0, 0},
+    {"tls-key", KEY_TEXT, offsetof(struct settings, tls.key), 0, 0},
     {"log", KEY_LOG, 0, 0, 0},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
@@ -114,10 +118,16 @@ static bool set_key(struct settings *settings, const struct key *key, const char
     return set_number(place, key, text, why);
   case KEY_LISTEN:
     return add_listen(settings, text, why);
+  case KEY_TLS_LISTEN:
+    return settings_tls_add(&settings->tls, text, why);
   case KEY_LOG:
     return set_log(settings, text, why);
   }
   return false;
+}
+
+static bool is_list(const struct key *key) {
+  return key->kind == KEY_LISTEN || key->kind == KEY_TLS_LISTEN;
 }
 
 static const struct key *find_key(const char *name) {
@@ -143,11 +153,10 @@ static bool take_value(struct settings *settings, const struct key *key, const c
   if (value->kind == YAML_SCALAR)
     return set_key(settings, key, value->text, reason) ||
            fail_at(path, value, key->name, reason, why);
-  if (value->kind != YAML_LIST || key->kind != KEY_LISTEN)
-    return fail_at(path, value, key->name,
-                   key->kind == KEY_LISTEN ? "must be an address or a list of addresses"
-                                           : "must be a single value",
-                   why);
+  if (value->kind != YAML_LIST || !is_list(key))
+    return fail_at(
+        path, value, key->name,
+        is_list(key) ? "must be an address or a list of addresses" : "must be a single value", why);
   for (size_t i = 0; i < value->count; i++) {
     const struct yaml_node *item = value->items[i];
     if (item->kind != YAML_SCALAR)
@@ -253,12 +262,17 @@ static const char help[] =
     "      --group NAME      its members may use the control socket\n"
     "      --threads N       UDP workers for each address (default: one for each CPU)\n"
     "      --udp-max N       largest UDP response in octets (default 1232)\n"
-    "      --tcp-connections N  most TCP connections at a time (default 4096)\n"
+    "      --tcp-connections N  most TCP connections at a time, and as many over TLS\n"
+    "                        (default 4096)\n"
+    "      --tcp-idle SECONDS  close a connection without a query for so long (default 10)\n"
+    "      --tls-listen ADDRESS[@PORT]  serve DNS over TLS here (port 853 unless given)\n"
+    "      --tls-cert FILE   its certificate chain (PEM)\n"
+    "      --tls-key FILE    the key of the certificate (PEM)\n"
     "      --nsid TEXT       name of this server for the NSID option\n"
     "      --log text|json   form of the log on stderr\n"
     "      --help, --version\n"
     "\n"
-    "Signals: SIGHUP loads the build and location files again; SIGTERM answers what\n"
+    "Signals: SIGHUP loads the build, location and TLS files again; SIGTERM answers what\n"
     "has arrived, then ends.\n"
     "\n"
     "Examples:\n"
@@ -272,6 +286,7 @@ struct flags {
   struct settings *settings;
   const char *file; /* -c */
   bool listen_seen;
+  bool tls_listen_seen;
   bool done;
 };
 
@@ -283,6 +298,16 @@ static void make_options(struct option *options) {
   for (size_t i = 0; i < KEYS; i++)
     options[n++] = (struct option){keys[i].name, required_argument, NULL, OPTION_KEY + (int)i};
   options[n] = (struct option){NULL, 0, NULL, 0};
+}
+
+/* Flags replace the file's list. */
+static void replace_list(struct flags *flags, const struct key *key) {
+  if (key->kind == KEY_LISTEN && !flags->listen_seen)
+    flags->settings->listen_count = 0;
+  if (key->kind == KEY_TLS_LISTEN && !flags->tls_listen_seen)
+    flags->settings->tls.listen_count = 0;
+  flags->listen_seen = flags->listen_seen || key->kind == KEY_LISTEN;
+  flags->tls_listen_seen = flags->tls_listen_seen || key->kind == KEY_TLS_LISTEN;
 }
 
 /* Goes through the arguments; `apply` false only looks for -c, --help and --version. */
@@ -307,9 +332,7 @@ static bool walk_flags(struct flags *flags, int argc, char **argv, bool apply, c
     } else if (apply) {
       const struct key *key = &keys[c - OPTION_KEY];
       char reason[SETTINGS_WHY];
-      if (key->kind == KEY_LISTEN && !flags->listen_seen)
-        flags->settings->listen_count = 0; /* flags replace the file's list */
-      flags->listen_seen = flags->listen_seen || key->kind == KEY_LISTEN;
+      replace_list(flags, key);
       if (!set_key(flags->settings, key, optarg, reason)) {
         snprintf(why, SETTINGS_WHY, "--%s: %.300s", key->name, reason);
         return false;
@@ -342,6 +365,8 @@ enum settings_result settings_read(struct settings *settings, int argc, char **a
     snprintf(why, SETTINGS_WHY, "nsid: at most %d octets are possible", NSID_MAX);
     return bad;
   }
+  if (!settings_tls_check(&settings->tls, settings->listen, settings->listen_count, why))
+    return bad;
   if (settings->data != NULL && settings->listen_count > 0)
     return SETTINGS_OK;
   snprintf(why, SETTINGS_WHY, "%s is missing (see sluiced --help)",

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "server/address.h"
 #include "server/settings_secondary.h"
+#include "server/settings_tls.h"
 #include "server/settings_transfer.h"
 
 enum {
@@ -36,6 +37,8 @@ struct settings {
   unsigned threads;         /* UDP workers for each address; 0: one for each CPU */
   unsigned udp_max;         /* largest UDP response; 0: the default */
   unsigned tcp_connections; /* 0: the default */
+  unsigned tcp_idle;        /* seconds without a query; 0: the default */
+  struct settings_tls tls;
   enum log_format log;
   struct settings_transfer transfer;   /* sections `keys:` and `transfer:` of the file */
   struct settings_secondary secondary; /* section `secondary:` */

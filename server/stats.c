@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/stats.h"
 
-#include "server/secondary.h"
 #include "server/notify_send.h"
+#include "server/secondary.h"
 #include "server/tcp.h"
 #include "server/worker.h"
 
@@ -40,12 +40,26 @@ static uint64_t read_counter(const _Atomic uint64_t *counter) {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static int put_transfers(json_t *json, const struct transfer_counters *transfers) {
-  int failed = put(json, "transfers_whole", read_counter(&transfers->whole));
-  failed |= put(json, "transfers_differences", read_counter(&transfers->differences));
-  failed |= put(json, "transfers_current", read_counter(&transfers->current));
-  failed |= put(json, "transfers_failed", read_counter(&transfers->failed));
-  return failed | put(json, "transfers_octets", read_counter(&transfers->octets));
+/* The same counter of TCP and TLS together. */
+#define BOTH(tcp, tls, counter)                                                                    \
+  (read_counter(&(tcp)->counter) + ((tls) != NULL ? read_counter(&(tls)->counter) : 0))
+
+static int put_transfers(json_t *json, const struct tcp_counters *tcp,
+                         const struct tcp_counters *tls) {
+  int failed = put(json, "transfers_whole", BOTH(tcp, tls, transfers.whole));
+  failed |= put(json, "transfers_differences", BOTH(tcp, tls, transfers.differences));
+  failed |= put(json, "transfers_current", BOTH(tcp, tls, transfers.current));
+  failed |= put(json, "transfers_failed", BOTH(tcp, tls, transfers.failed));
+  return failed | put(json, "transfers_octets", BOTH(tcp, tls, transfers.octets));
+}
+
+static int put_tls(json_t *json, const struct tcp_counters *tls) {
+  int failed = put(json, "tls_accepted", read_counter(&tls->accepted));
+  failed |= put(json, "tls_open", read_counter(&tls->open));
+  failed |= put(json, "tls_evicted", read_counter(&tls->evicted));
+  failed |= put(json, "tls_timed_out", read_counter(&tls->timed_out));
+  failed |= put(json, "tls_established", read_counter(&tls->tls_established));
+  return failed | put(json, "tls_failed", read_counter(&tls->tls_failed));
 }
 
 static int put_notify(json_t *json, const struct notify_send *notify) {
@@ -61,7 +75,11 @@ json_t *stats_json(const struct server *server) {
   uint64_t totals[QUERY_COUNTERS] = {0};
   uint64_t send_errors = worker_add_counters(server->workers, totals);
   const struct tcp_counters *tcp = tcp_get_counters(server->tcp);
+  const struct tcp_counters *tls =
+      server->tls.tcp != NULL ? tcp_get_counters(server->tls.tcp) : NULL;
   tcp_add_counters(server->tcp, totals);
+  if (tls != NULL)
+    tcp_add_counters(server->tls.tcp, totals);
   json_t *json = json_object();
   int failed = json == NULL;
   for (size_t i = 0; i < QUERY_COUNTERS; i++)
@@ -71,7 +89,9 @@ json_t *stats_json(const struct server *server) {
   failed |= put(json, "tcp_open", read_counter(&tcp->open));
   failed |= put(json, "tcp_evicted", read_counter(&tcp->evicted));
   failed |= put(json, "tcp_timed_out", read_counter(&tcp->timed_out));
-  failed |= put_transfers(json, &tcp->transfers);
+  failed |= put_transfers(json, tcp, tls);
+  if (tls != NULL)
+    failed |= put_tls(json, tls);
   failed |= put_notify(json, server->notify);
   for (int i = 0; i < SECONDARY_COUNTERS; i++)
     failed |= put(json, secondary_counter_name((enum secondary_counter)i),

@@ -16,11 +16,11 @@
 #include "base/log.h"
 #include "server/slow.h"
 #include "server/tcp_clients.h"
+#include "server/tcp_frame.h"
+#include "server/tls.h"
 
 enum {
   BACKLOG = 1024,
-  MESSAGE_MAX = 2 + 65535,
-  MESSAGE_MIN = 12, /* a header: RFC 1035 section 4.1.1 */
   READ_SIZE = 65536,
   FLUSH_SIZE = 65536,  /* answers are written when more than this has gathered */
   HELD_MAX = 64 << 20, /* unfinished input and output of all connections */
@@ -28,6 +28,11 @@ enum {
   DRAIN_MS = 2000,     /* for clients that have to take their answers */
   TICK_MS = 250,
   TRANSFERS_MAX = 100, /* at a time; more are answered with SERVFAIL */
+  /* Handshakes at a time; a further one ends the oldest.  A client that says hello may make OpenSSL
+   * set aside 128 KiB with a few octets, so this bounds memory, too. */
+  HANDSHAKES_MAX = 512,
+  OUTPUT_SIZE = FLUSH_SIZE + TCP_FRAME_MAX + 1,
+  CIPHER_SIZE = TLS_OUT_MAX(OUTPUT_SIZE),
 };
 
 struct connection {
@@ -42,6 +47,9 @@ struct connection {
   uint8_t *output; /* what the client has not taken yet */
   size_t output_length;
   struct transfer_job *transfer; /* that is under way; nothing else is answered until its end */
+  struct tls_session *tls;       /* NULL: plain TCP */
+  struct tcp_link handshake;     /* while the handshake of `tls` is not done */
+  bool shaking;                  /* `handshake` is in its ring */
   bool writing;
   bool ended; /* the client sends no more */
   bool closing;
@@ -50,6 +58,15 @@ struct connection {
 struct listener {
   uv_tcp_t handle;
   int fd; /* until the handle owns it */
+};
+
+/* What DNS over TLS needs besides. */
+struct cipher {
+  struct tls_server *server;
+  struct tcp_link handshakes; /* head of a ring, oldest first */
+  unsigned handshake_count;
+  uint8_t input[READ_SIZE];
+  uint8_t output[CIPHER_SIZE];
 };
 
 struct tcp {
@@ -70,8 +87,10 @@ struct tcp {
   size_t held;
   unsigned transfers; /* under way */
   struct query query;
-  uint8_t input[MESSAGE_MAX + READ_SIZE]; /* of the connection that is being read */
-  uint8_t output[FLUSH_SIZE + 2 + QUERY_BUF];
+  struct cipher *cipher; /* NULL: plain TCP */
+  /* Of the connection that is being read: what was left, and what one read can bring. */
+  uint8_t input[TCP_FRAME_MAX + READ_SIZE + TLS_RECORD_MAX];
+  uint8_t output[OUTPUT_SIZE];
   size_t output_length;
   size_t listener_count;
   struct listener listeners[];
@@ -86,7 +105,9 @@ static void count(_Atomic uint64_t *counter, uint64_t by) {
  */
 
 static void on_closed(uv_handle_t *handle) {
-  free(handle->data);
+  struct connection *c = handle->data;
+  tls_session_close(c->tls);
+  free(c);
 }
 
 static void drop_input(struct connection *c) {
@@ -104,10 +125,32 @@ static void drop_transfer(struct connection *c) {
   c->tcp->transfers--;
 }
 
+static void handshake_over(struct connection *c) {
+  if (!c->shaking)
+    return;
+  c->shaking = false;
+  c->handshake.prev->next = c->handshake.next;
+  c->handshake.next->prev = c->handshake.prev;
+  c->tcp->cipher->handshake_count--;
+}
+
+/* Tells the client that this is the end, and no attacker's cut (RFC 8446 section 6.1). */
+static void say_end(struct connection *c) {
+  struct cipher *cipher = c->tcp->cipher;
+  struct tls_output out = {cipher->output, 0, CIPHER_SIZE};
+  tls_session_end(c->tls, &out);
+  uv_buf_t buffer = uv_buf_init((char *)out.data, (unsigned)out.length);
+  if (out.length > 0)
+    uv_try_write((uv_stream_t *)&c->handle, &buffer, 1);
+}
+
 static void connection_close(struct connection *c) {
   if (c->closing)
     return;
   c->closing = true;
+  handshake_over(c);
+  if (c->tls != NULL && !c->writing)
+    say_end(c);
   drop_input(c);
   drop_transfer(c);
   tcp_clients_remove(&c->tcp->clients, &c->place);
@@ -183,20 +226,40 @@ static void write_later(struct connection *c, const uint8_t *data, size_t length
   uv_read_stop((uv_stream_t *)&c->handle);
 }
 
-static void flush(struct connection *c) {
-  struct tcp *tcp = c->tcp;
-  size_t length = tcp->output_length;
-  tcp->output_length = 0;
-  if (length == 0)
-    return;
-  uv_buf_t buffer = uv_buf_init((char *)tcp->output, (unsigned)length);
+/* Writes at once what the client takes, and the rest later. */
+static void put(struct connection *c, const uint8_t *data, size_t length) {
+  uv_buf_t buffer = uv_buf_init((char *)data, (unsigned)length);
   int written = uv_try_write((uv_stream_t *)&c->handle, &buffer, 1);
   if (written == UV_EAGAIN)
     written = 0;
   if (written < 0)
     connection_close(c);
   else if ((size_t)written < length)
-    write_later(c, tcp->output + written, length - (size_t)written);
+    write_later(c, data + written, length - (size_t)written);
+}
+
+/* Encrypts the first octets of tcp->output where that is due; false if the connection is closed. */
+static bool seal(struct connection *c, const uint8_t **data, size_t *length) {
+  struct tcp *tcp = c->tcp;
+  *data = tcp->output;
+  if (c->tls == NULL)
+    return true;
+  struct tls_output out = {tcp->cipher->output, 0, CIPHER_SIZE};
+  if (!tls_session_send(c->tls, tcp->output, *length, &out)) {
+    connection_close(c);
+    return false;
+  }
+  *data = out.data;
+  *length = out.length;
+  return true;
+}
+
+static void flush(struct connection *c) {
+  const uint8_t *data;
+  size_t length = c->tcp->output_length;
+  c->tcp->output_length = 0;
+  if (length > 0 && seal(c, &data, &length))
+    put(c, data, length);
 }
 
 /* ---- transfers --------------------------------------------------------------------------------
@@ -216,7 +279,9 @@ static void continue_transfer(struct connection *c) {
          (n = transfer_job_next(c->transfer, tcp->output + length, (uint64_t)time(NULL))) > 0)
     length += n;
   if (length > 0) {
-    write_later(c, tcp->output, length);
+    const uint8_t *data;
+    if (seal(c, &data, &length))
+      write_later(c, data, length);
     return;
   }
   if (transfer_job_is_broken(c->transfer)) {
@@ -248,6 +313,11 @@ static void start_transfer(struct connection *c, struct slow_transfer *wanted) {
 /* ---- answering --------------------------------------------------------------------------------
  */
 
+/* Only TLS 1.3 is good enough for a zone (RFC 9103 section 7.2). */
+static bool may_transfer(const struct connection *c) {
+  return c->tls == NULL || tls_session_fits_transfer(c->tls);
+}
+
 /* Appends the answer to one message to the output. */
 static void answer_one(struct connection *c, const struct view *view, const uint8_t *message,
                        size_t length) {
@@ -259,12 +329,12 @@ static void answer_one(struct connection *c, const struct view *view, const uint
   q->length = length;
   q->capacity = QUERY_BUF;
   q->source = c->client;
-  q->transport = TRANSPORT_TCP;
+  q->transport = c->tls != NULL ? TRANSPORT_TLS : TRANSPORT_TCP;
   query_parse(q, view, &tcp->worker);
   size_t n;
   if (slow_is_needed(q)) {
     struct slow_transfer wanted = {.wanted = false};
-    n = slow_respond(q, view, &tcp->worker, (uint64_t)time(NULL), &wanted);
+    n = slow_respond(q, view, &tcp->worker, (uint64_t)time(NULL), may_transfer(c) ? &wanted : NULL);
     if (wanted.wanted)
       start_transfer(c, &wanted);
   } else {
@@ -285,16 +355,15 @@ static void answer_one(struct connection *c, const struct view *view, const uint
 static size_t answer_all(struct connection *c, const uint8_t *data, size_t length) {
   struct tcp *tcp = c->tcp;
   size_t at = 0;
-  bool bad = false;
+  size_t n;
+  enum tcp_frame frame = TCP_FRAME_PART;
+  tcp->worker.now = (uint32_t)time(NULL);
   rcu_thread_online();
   const struct view *view = atomic_load_explicit(tcp->view, memory_order_acquire);
-  while (!c->writing && !c->closing && c->transfer == NULL && length - at >= 2) {
-    size_t n = (size_t)data[at] << 8 | data[at + 1];
-    bad = n < MESSAGE_MIN;
-    if (bad || length - at - 2 < n)
-      break;
-    answer_one(c, view, data + at + 2, n);
-    at += 2 + n;
+  while (!c->writing && !c->closing && c->transfer == NULL &&
+         (frame = tcp_frame_next(data + at, length - at, &n)) == TCP_FRAME_WHOLE) {
+    answer_one(c, view, data + at + TCP_FRAME_HEAD, n);
+    at += TCP_FRAME_HEAD + n;
     if (tcp->output_length > FLUSH_SIZE)
       flush(c);
   }
@@ -306,41 +375,95 @@ static size_t answer_all(struct connection *c, const uint8_t *data, size_t lengt
   tcp->output_length = 0;
   if (c->transfer != NULL && !c->writing)
     continue_transfer(c); /* if it need not wait for its files */
-  if (bad)                /* no way to find the next message in such a stream */
+  if (frame == TCP_FRAME_BAD)
     connection_close(c);
   return at;
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
-  struct connection *c = handle->data;
-  (void)suggested;
-  /* What is left of the last read goes in front, so that messages lie in one piece. */
+/* The client sends no more. */
+static void take_end(struct connection *c) {
+  /* Half closed: the client has asked all and still listens (RFC 7766 section 6.2.4). */
+  c->ended = true;
+  if (!c->writing && c->transfer == NULL)
+    connection_close(c);
+}
+
+/* Answers what came: `n` octets, which stand in tcp->input behind those that were left. */
+static void take_input(struct connection *c, size_t n) {
+  size_t length = c->input_length + n;
+  size_t done = answer_all(c, c->tcp->input, length);
+  if (!c->closing)
+    keep_input(c, c->tcp->input + done, length - done);
+  if (c->tcp->turns == DRAIN_TURNS && !c->writing && c->transfer == NULL && c->input_length == 0)
+    connection_close(c);
+}
+
+/* What is left of the last read goes in front, so that messages lie in one piece. */
+static uint8_t *place_input(struct connection *c) {
   if (c->input_length > 0)
     memcpy(c->tcp->input, c->input, c->input_length);
-  *buffer = uv_buf_init((char *)c->tcp->input + c->input_length, READ_SIZE);
+  return c->tcp->input + c->input_length;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
+  (void)suggested;
+  *buffer = uv_buf_init((char *)place_input(handle->data), READ_SIZE);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
   struct connection *c = stream->data;
   (void)buffer;
-  if (n == 0)
-    return;
-  if (n == UV_EOF) {
-    /* Half closed: the client has asked all and still listens (RFC 7766 section 6.2.4). */
-    c->ended = true;
-    if (!c->writing && c->transfer == NULL)
-      connection_close(c);
+  if (n > 0)
+    take_input(c, (size_t)n);
+  else if (n == UV_EOF)
+    take_end(c);
+  else if (n < 0)
+    connection_close(c);
+}
+
+static void on_cipher_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
+  struct connection *c = handle->data;
+  (void)suggested;
+  *buffer = uv_buf_init((char *)c->tcp->cipher->input, READ_SIZE);
+}
+
+static void on_cipher_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
+  struct connection *c = stream->data;
+  struct cipher *cipher = c->tcp->cipher;
+  struct tls_output out = {cipher->output, 0, CIPHER_SIZE};
+  size_t plain = 0;
+  if (n <= 0) {
+    on_read(stream, n, buffer);
     return;
   }
-  if (n < 0) {
+  enum tls_result result =
+      tls_session_receive(c->tls, cipher->input, (size_t)n, place_input(c), &plain, &out);
+  if (out.length > 0)
+    put(c, out.data, out.length);
+  if (result == TLS_FAILED)
+    count(&c->tcp->counters.tls_failed, 1);
+  if (result == TLS_FAILED || c->closing) {
     connection_close(c);
     return;
   }
-  size_t length = c->input_length + (size_t)n;
-  size_t done = answer_all(c, c->tcp->input, length);
-  if (!c->closing)
-    keep_input(c, c->tcp->input + done, length - done);
-  if (c->tcp->turns == DRAIN_TURNS && !c->writing && c->transfer == NULL && c->input_length == 0)
+  if (c->shaking && tls_session_is_established(c->tls)) {
+    handshake_over(c);
+    count(&c->tcp->counters.tls_established, 1);
+    touch(c);
+  }
+  if (plain > 0)
+    take_input(c, plain);
+  if (result == TLS_ENDED && !c->closing) {
+    uv_read_stop(stream);
+    take_end(c);
+  }
+}
+
+static void start_reading(struct connection *c) {
+  int error = c->tls != NULL
+                  ? uv_read_start((uv_stream_t *)&c->handle, on_cipher_alloc, on_cipher_read)
+                  : uv_read_start((uv_stream_t *)&c->handle, on_alloc, on_read);
+  if (error != 0)
     connection_close(c);
 }
 
@@ -363,8 +486,8 @@ static void resume(struct connection *c) {
     return;
   if (c->ended || (c->tcp->draining && c->input_length == 0))
     connection_close(c);
-  else if (uv_read_start((uv_stream_t *)&c->handle, on_alloc, on_read) != 0)
-    connection_close(c);
+  else
+    start_reading(c);
 }
 
 /* ---- accepting --------------------------------------------------------------------------------
@@ -382,6 +505,25 @@ static bool take_peer(struct connection *c, union address_socket *peer) {
   if (uv_tcp_getpeername(&c->handle, (struct sockaddr *)peer, &size) != 0)
     return false; /* gone already */
   address_to_geo(peer, &c->client);
+  return true;
+}
+
+static bool start_handshake(struct connection *c) {
+  struct cipher *cipher = c->tcp->cipher;
+  c->tls = tls_session_open(cipher->server, uv_now(&c->tcp->loop));
+  if (c->tls == NULL)
+    return false;
+  if (cipher->handshake_count == HANDSHAKES_MAX) {
+    struct tcp_link *oldest = cipher->handshakes.next;
+    count(&c->tcp->counters.evicted, 1);
+    connection_close(
+        (struct connection *)(void *)((char *)oldest - offsetof(struct connection, handshake)));
+  }
+  c->handshake.prev = cipher->handshakes.prev;
+  c->handshake.next = &cipher->handshakes;
+  c->handshake.prev->next = c->handshake.next->prev = &c->handshake;
+  c->shaking = true;
+  cipher->handshake_count++;
   return true;
 }
 
@@ -414,11 +556,12 @@ static void on_connection(uv_stream_t *server, int status) {
     evict(tcp, tcp_clients_idlest_own(&c->place));
   if (tcp->clients.count > tcp->limits.connections)
     evict(tcp, tcp_clients_idlest(&tcp->clients));
+  if (tcp->cipher != NULL && !c->closing && !start_handshake(c))
+    connection_close(c);
   if (c->closing)
     return;
   uv_tcp_nodelay(&c->handle, 1);
-  if (uv_read_start((uv_stream_t *)&c->handle, on_alloc, on_read) != 0)
-    connection_close(c);
+  start_reading(c);
 }
 
 /* ---- time and the end -------------------------------------------------------------------------
@@ -523,6 +666,16 @@ struct tcp *tcp_open(const struct address *addresses, size_t n, char *why) {
   return tcp;
 }
 
+bool tcp_use_tls(struct tcp *tcp, struct tls_server *server) {
+  struct cipher *cipher = calloc(1, sizeof *cipher);
+  if (cipher == NULL)
+    return false;
+  cipher->server = server;
+  cipher->handshakes.next = cipher->handshakes.prev = &cipher->handshakes;
+  tcp->cipher = cipher;
+  return true;
+}
+
 static int start_listener(struct tcp *tcp, struct listener *listener) {
   uv_tcp_init(&tcp->loop, &listener->handle);
   listener->handle.data = tcp;
@@ -555,7 +708,7 @@ bool tcp_start(struct tcp *tcp, const struct view *_Atomic *view, const struct q
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   tcp->started = error == 0;
   if (tcp->started)
-    pthread_setname_np(tcp->thread, "tcp");
+    pthread_setname_np(tcp->thread, tcp->cipher != NULL ? "tls" : "tcp");
   else
     snprintf(why, 512, "cannot start the TCP thread: %s", uv_strerror(error));
   return tcp->started;
@@ -582,6 +735,7 @@ void tcp_stop(struct tcp *tcp) {
     if (tcp->listeners[i].fd >= 0 && !tcp->started)
       close(tcp->listeners[i].fd);
   tcp_clients_close(&tcp->clients);
+  free(tcp->cipher);
   free(tcp);
 }
 

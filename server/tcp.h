@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS over TCP (RFC 7766): one thread with an event loop.
+ * DNS over TCP (RFC 7766) or TLS (RFC 7858): one thread with an event loop.
  *
  * All queries of one read are answered with one write.  A connection that finishes no query for
  * `idle_ms`, or does not take its answers within that time, is closed; so slow writers, slow
@@ -9,6 +9,9 @@
  *
  * A zone transfer goes out in pieces as the client takes them, so it holds up no other connection;
  * what the client asks behind it is answered after it, in order.
+ *
+ * TLS has an instance of its own, so that its handshakes hold up no plain TCP.  A handshake has to
+ * be done within `idle_ms`.
  */
 #ifndef SLUICE_SERVER_TCP_H
 #define SLUICE_SERVER_TCP_H
@@ -30,14 +33,21 @@ struct tcp_counters {
   _Atomic uint64_t open;    /* now */
   _Atomic uint64_t evicted; /* closed to make room */
   _Atomic uint64_t timed_out;
+  _Atomic uint64_t tls_established;   /* handshakes that were done */
+  _Atomic uint64_t tls_failed;        /* connections that spoke no TLS, or one that we do not */
   struct transfer_counters transfers; /* that went out */
 };
 
 struct tcp;
+struct tls_server;
 
 /* Binds all addresses and listens; connections wait in the backlog until tcp_start().  NULL with a
  * one-line reason in `why` (512 bytes). */
 struct tcp *tcp_open(const struct address *addresses, size_t count, char *why);
+
+/* Makes it speak TLS; before tcp_start().  `server` is used until tcp_stop().  False without
+ * memory. */
+bool tcp_use_tls(struct tcp *tcp, struct tls_server *server);
 
 /* Starts the thread; `view` and `config` as in worker_start().  False with a reason. */
 bool tcp_start(struct tcp *tcp, const struct view *_Atomic *view, const struct query_config *config,
