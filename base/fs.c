@@ -208,10 +208,10 @@ static bool is_folder(const char *path) {
 static bool make_one(const char *path) {
   if (mkdir(path, 0777) == 0)
     return true;
+  int problem = errno;
   if (is_folder(path))
     return true;
-  if (errno == ENOENT) /* a symbolic link that leads nowhere */
-    errno = EEXIST;
+  errno = problem == EEXIST ? ENOTDIR : problem; /* a file, or a link that leads nowhere */
   return false;
 }
 
@@ -224,13 +224,11 @@ bool fs_make_dirs(const char *path, char *why) {
     if (*p != '/' || p[1] == '/' || !p[1])
       continue;
     *p = 0;
-    ok = make_one(part);
+    ok = make_one(part) || fail(why, "make folder", part);
     *p = '/';
   }
   if (ok)
-    ok = make_one(part);
-  if (!ok)
-    fail(why, "make folder", path);
+    ok = make_one(part) || fail(why, "make folder", part);
   free(part);
   return ok;
 }

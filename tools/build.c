@@ -7,10 +7,33 @@
 #include "tools/commands.h"
 #include "tools/config.h"
 
-static int run(const struct config_input *input, const char *out) {
+static bool print_result(const struct build_result *result, bool json) {
+  long long zones = (long long)result->zones;
+  if (json) {
+    json_t *document = json_pack("{s:I, s:I, s:b}", "zones", (json_int_t)zones, "changed",
+                                 (json_int_t)result->rebuilt, "unchanged", (int)result->unchanged);
+    bool printed = cli_print_json(document);
+    json_decref(document);
+    return printed;
+  }
+  if (result->unchanged)
+    printf("nothing changed: %lld zone%s\n", zones, cli_s(zones));
+  else
+    printf("built %lld zone%s, %zu of them changed\n", zones, cli_s(zones), result->rebuilt);
+  return cli_flush();
+}
+
+static int run(const struct config_input *input, const char *out, bool json) {
   struct model *model = config_read(input);
   if (!model)
     return CLI_FAILED;
+  if (model->zone_count ==
+      0) { /* most likely the wrong folder; the server would refuse all names */
+    model_free(model);
+    cli_error("there is no zone in %s; give the root of a configuration",
+              input->zone_list ? input->zone_list : input->dir);
+    return CLI_FAILED;
+  }
   char why[512] = "";
   struct build_options options = {.data_dir = out};
   struct build_result result;
@@ -20,17 +43,13 @@ static int run(const struct config_input *input, const char *out) {
     cli_error("%s", why);
     return CLI_FAILED;
   }
-  long long zones = (long long)result.zones;
-  if (result.unchanged)
-    printf("nothing changed: %lld zone%s\n", zones, cli_s(zones));
-  else
-    printf("built %lld zone%s, %zu of them changed\n", zones, cli_s(zones), result.rebuilt);
-  return cli_flush() ? CLI_DONE : CLI_FAILED;
+  return print_result(&result, json) ? CLI_DONE : CLI_FAILED;
 }
 
 int command_build(int argc, char **argv) {
   struct config_input input = {.dir = "."};
   const char *out = NULL;
+  bool json = false;
   const struct cli_option options[] = {
       {"out", "DATA", "folder of the builds; DATA/current is\nswitched to the new one", &out, NULL},
       {"zone-file", "FILE", "build one plain zone from a master file", &input.zone_file, NULL},
@@ -41,9 +60,10 @@ int command_build(int argc, char **argv) {
        &input.zone_list, NULL},
       {"system", "FILE", "the machine's settings: exec checks are\nlooked up there", &input.system,
        NULL},
+      {"json", NULL, "print JSON", NULL, &json},
   };
   const struct cli_spec spec = {
-      .usage = "sluice build [DIR] --out DATA [--system FILE]\n"
+      .usage = "sluice build [DIR] --out DATA [--system FILE] [--json]\n"
                "sluice build --zone-file FILE --origin NAME --out DATA\n"
                "sluice build --zone-list FILE --out DATA",
       .about = "Checks a configuration directory (by default the working directory) or plain\n"
@@ -51,7 +71,7 @@ int command_build(int argc, char **argv) {
                "change are taken over; the switch to the new build is atomic, and after an error\n"
                "nothing has changed.  The server is told by `sluice reload`.",
       .examples = "sluice build --out /var/lib/sluice\n"
-                  "sluice build examples/config --out /tmp/data && sluice reload\n"
+                  "sluice build examples --out /tmp/data && sluice reload\n"
                   "sluice build --zone-file example.com.zone --origin example.com --out /tmp/data",
       .options = options,
       .option_count = CLI_COUNT(options),
@@ -71,5 +91,5 @@ int command_build(int argc, char **argv) {
     return cli_usage("--system goes with a directory only; leave it out");
   if (args)
     input.dir = argv[1];
-  return run(&input, out);
+  return run(&input, out, json);
 }

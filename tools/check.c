@@ -5,31 +5,51 @@
 #include "tools/commands.h"
 #include "tools/config.h"
 
-static void print_counts(const struct model *model) {
-  long long zones = (long long)model->zone_count;
-  long long records = 0;
-  long long domains = 0;
-  for (size_t i = 0; i < model->zone_count; i++) {
-    records += (long long)model->zones[i].rr_count;
-    domains += (long long)model->zones[i].domain_count;
+struct counts {
+  long long zones, records, domains;
+};
+
+static struct counts count(const struct model *model) {
+  struct counts counts = {.zones = model ? (long long)model->zone_count : 0};
+  for (size_t i = 0; i < (size_t)counts.zones; i++) {
+    counts.records += (long long)model->zones[i].rr_count;
+    counts.domains += (long long)model->zones[i].domain_count;
   }
-  printf("no errors: %lld zone%s, %lld static record%s, %lld steered domain%s\n", zones,
-         cli_s(zones), records, cli_s(records), domains, cli_s(domains));
+  return counts;
+}
+
+static void print_counts(const struct counts *c) {
+  printf("no errors: %lld zone%s, %lld static record%s, %lld steered domain%s\n", c->zones,
+         cli_s(c->zones), c->records, cli_s(c->records), c->domains, cli_s(c->domains));
+}
+
+/* Takes the reference of `problems` over. */
+static bool print_json(const struct counts *counts, bool ok, json_t *problems) {
+  json_t *document = json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", (int)ok, "zones",
+                               (json_int_t)counts->zones, "records", (json_int_t)counts->records,
+                               "domains", (json_int_t)counts->domains, "problems", problems);
+  if (!document)
+    cli_error("out of memory");
+  bool printed = document && cli_print_json(document);
+  json_decref(document);
+  return printed;
 }
 
 int command_check(int argc, char **argv) {
   struct config_input input = {.dir = ".", .compile = true};
+  bool json = false;
   const struct cli_option options[] = {
       {"system", "FILE", "the machine's settings: exec checks are\nlooked up there", &input.system,
        NULL},
+      {"json", NULL, "print counts and problems as JSON", NULL, &json},
   };
   const struct cli_spec spec = {
-      .usage = "sluice check [DIR] [--system FILE]",
+      .usage = "sluice check [DIR] [--system FILE] [--json]",
       .about = "Reads a configuration directory (by default the working directory) and reports\n"
                "every problem as `path:line:column: message`.  Nothing is changed.\n"
                "Exit status: 0 without errors (warnings do not count), 1 with errors.",
       .examples = "sluice check\n"
-                  "sluice check examples/config\n"
+                  "sluice check examples\n"
                   "sluice check . --system /etc/sluice/sluice.yaml",
       .options = options,
       .option_count = CLI_COUNT(options),
@@ -41,10 +61,17 @@ int command_check(int argc, char **argv) {
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
   if (args)
     input.dir = argv[1];
+  if (json)
+    input.problems = json_array();
   struct model *model = config_read(&input);
-  if (!model)
-    return CLI_FAILED;
-  print_counts(model);
+  struct counts counts = count(model);
+  bool ok = model != NULL;
   model_free(model);
-  return cli_flush() ? CLI_DONE : CLI_FAILED;
+  if (ok && counts.zones == 0)
+    cli_error("warning: there is no zone in %s; is it the root of a configuration?", input.dir);
+  if (json)
+    return print_json(&counts, ok, input.problems) && ok ? CLI_DONE : CLI_FAILED;
+  if (ok)
+    print_counts(&counts);
+  return ok && cli_flush() ? CLI_DONE : CLI_FAILED;
 }

@@ -43,6 +43,28 @@ static struct model *read_zones(const struct config_input *input, struct diag_li
   return model;
 }
 
+/* The text of a file that is not UTF-8 does not get into JSON: `?` instead. */
+static json_t *text_json(const char *text) {
+  json_t *json = json_string(text);
+  return json ? json : json_string("?");
+}
+
+static void print_problems(const struct config_input *input, const struct diag_list *problems) {
+  if (!input->problems) {
+    diag_print(problems, stderr);
+    return;
+  }
+  for (size_t i = 0; i < problems->count; i++) {
+    const struct diag *d = &problems->items[i];
+    json_array_append_new(input->problems,
+                          json_pack("{s:o, s:I, s:I, s:s, s:o}", "path", text_json(d->path), "line",
+                                    (json_int_t)(d->line ? d->line : 1), "column",
+                                    (json_int_t)(d->column ? d->column : 1), "level",
+                                    d->level == DIAG_WARNING ? "warning" : "error", "message",
+                                    text_json(d->message)));
+  }
+}
+
 struct model *config_read(const struct config_input *input) {
   struct diag_list problems;
   diag_init(&problems);
@@ -51,7 +73,7 @@ struct model *config_read(const struct config_input *input) {
   if (model && input->compile && problems.errors == 0)
     build_check(model, &problems);
   diag_sort(&problems);
-  diag_print(&problems, stderr);
+  print_problems(input, &problems);
   if (model && problems.failed)
     cli_error("out of memory");
   if (problems.errors || problems.failed) {

@@ -21,6 +21,7 @@ struct config_input {
   const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
   bool no_program_check; /* exec checks do not matter: no warning that they are not looked up */
   bool compile;          /* report zones that cannot be compiled, too */
+  json_t *problems;      /* an array that gets the problems, instead of stderr; or NULL */
 };
 
 /* Returns the model, or NULL after its errors were printed.  model_free() frees it. */

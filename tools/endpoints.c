@@ -22,6 +22,9 @@ static json_t *request(const char *domain, char **endpoints, size_t count, const
                    "endpoints", list, "value", value, "who", client_user(), "reason", reason);
 }
 
+#define ENABLE_USAGE "sluice endpoints enable DOMAIN ENDPOINT... [--reason TEXT] [--socket PATH]"
+#define DISABLE_USAGE "sluice endpoints disable DOMAIN ENDPOINT... [--reason TEXT] [--socket PATH]"
+
 /* argv[0] is "enable" or "disable". */
 static int change_status(int argc, char **argv) {
   const char *value = argv[0];
@@ -34,8 +37,8 @@ static int change_status(int argc, char **argv) {
       {"json", NULL, "print JSON", NULL, &json},
   };
   const struct cli_spec spec = {
-      .usage = "sluice endpoints enable DOMAIN ENDPOINT... [--reason TEXT] [--socket PATH]\n"
-               "sluice endpoints disable DOMAIN ENDPOINT... [--reason TEXT] [--socket PATH]",
+      .usage = !strcmp(value, "enable") ? ENABLE_USAGE "\n" DISABLE_USAGE
+                                        : DISABLE_USAGE "\n" ENABLE_USAGE,
       .about = "Takes endpoints out of the answers by hand, or puts them back.  This wins over\n"
                "`enabled:` of the configuration.  When all endpoints of a region are disabled or\n"
                "unhealthy, the fallback still keeps answers coming.",

@@ -2,6 +2,7 @@
 #include "steering/explain.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,10 +63,18 @@ static void mark_disabled(struct steer_status *status) {
 
 static bool unknown_endpoint(const struct steer_domain *domain, const char *word) {
   const char **names = calloc(domain->endpoint_count, sizeof *names);
-  for (uint32_t i = 0; names && i < domain->endpoint_count; i++)
+  char known[300] = "; there are:";
+  size_t used = strlen(known);
+  for (uint32_t i = 0; names && i < domain->endpoint_count; i++) {
     names[i] = domain->endpoints[i].name;
-  cli_error("the domain has no endpoint %s%s", word,
-            cli_did_you_mean(word, names, names ? domain->endpoint_count : 0));
+    bool room = used + strlen(names[i]) + 2 < sizeof known - 4;
+    if (used < sizeof known)
+      used += (size_t)snprintf(known + used, sizeof known - used, " %s", room ? names[i] : "...");
+    if (!room)
+      used = sizeof known;
+  }
+  const char *near = cli_did_you_mean(word, names, names ? domain->endpoint_count : 0);
+  cli_error("the domain has no endpoint %s%s", word, *near ? near : known);
   free(names);
   return false;
 }

@@ -133,10 +133,10 @@ static bool visit_file(struct listing *l, const char *path) {
     return true;
   if (depth != (is_zone ? 1 : 2)) {
     problem(l, path,
-            is_zone ? "%s must stand in the directory of its zone, as example.com/zone.yaml"
+            is_zone ? "%s must stand in the directory of its zone, as example.com/zone.yaml%s"
                     : "%s must stand in a directory of its own below its zone, as "
-                      "example.com/cdn/domain.yaml",
-            base);
+                      "example.com/cdn/domain.yaml%s",
+            base, depth == 0 ? "; if it does, give the root of the configuration instead" : "");
     return true;
   }
   const char *first = strchr(path, '/');

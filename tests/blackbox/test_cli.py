@@ -110,6 +110,49 @@ def test_check(make_config):
     assert done.stdout == "no errors: 1 zone, 3 static records, 1 steered domain\n"
 
 
+def test_check_as_json(make_config, tmp_path):
+    config = make_config({"cdn": toollib.DOMAIN + "health: {type: exec, check: disk}\n"})
+    out = json.loads(sluicelib.sluice("check", config, "--json").stdout)
+    problems = out.pop("problems")
+    assert out == {"ok": True, "zones": 1, "records": 3, "domains": 1}
+    file = f"{config}/example.com/cdn/domain.yaml"
+    assert [(p["path"], p["line"], p["column"], p["level"]) for p in problems] == [(file, 12, 22, "warning")]
+    assert "`disk`" in problems[0]["message"]
+    sluicelib.write_tree(config, {"example.com/cdn/domain.yaml": toollib.DOMAIN.replace("one: 3", "oen: 3")})
+    done = sluicelib.sluice("check", config, "--json", status=1)
+    out = json.loads(done.stdout)
+    assert out["ok"] is False and not done.stderr
+    assert [(p["line"], p["level"]) for p in out["problems"]] == [(9, "error")]
+    done = sluicelib.sluice("check", tmp_path / "none", "--json", status=1)
+    assert json.loads(done.stdout)["ok"] is False and "No such file" in done.stderr
+
+
+def test_build_as_json(make_config, tmp_path):
+    config = make_config({"cdn": toollib.DOMAIN})
+    for changed in (1, 0):
+        done = sluicelib.sluice("build", config, "--out", tmp_path / "data", "--json")
+        assert json.loads(done.stdout) == {"zones": 1, "changed": changed, "unchanged": not changed}
+
+
+def test_the_wrong_directory(make_config, tmp_path):
+    """Somebody in the wrong place must not build a server that refuses every name."""
+    config = make_config({"cdn": toollib.DOMAIN})
+    data = sluicelib.build(config, tmp_path / "data")
+    before = os.readlink(data / "current")
+    (tmp_path / "empty").mkdir()
+    message = fails("build", tmp_path / "empty", "--out", data, status=1)
+    assert message == f"there is no zone in {tmp_path}/empty; give the root of a configuration"
+    done = sluicelib.sluice("build", "--zone-list", "-", "--out", data, stdin="", status=1)
+    assert "there is no zone in -" in done.stderr
+    assert os.readlink(data / "current") == before
+    done = sluicelib.sluice("check", tmp_path / "empty")
+    assert "warning: there is no zone in" in done.stderr and done.stderr.count("\n") == 1
+    done = sluicelib.sluice("check", config / "example.com", status=1)
+    assert "zone.yaml; if it does, give the root of the configuration instead" in done.stderr
+    message = fails("build", config, "--out", config / "defaults.yaml", status=1)
+    assert message == f"cannot make folder {config}/defaults.yaml: Not a directory"
+
+
 def test_check_works_on_the_working_directory(make_config):
     assert "no errors" in sluicelib.sluice("check", cwd=make_config({"cdn": toollib.DOMAIN})).stdout
 
@@ -211,6 +254,8 @@ def test_explain_with_facts(make_config):
     assert out["fallback"] and [a["endpoint"] for a in out["answers"]] == ["two"]
     done = fails("explain", "cdn", "--config", config, "--client", "::1", "--down", "tow", status=1)
     assert done == "the domain has no endpoint tow; did you mean two?"
+    done = fails("explain", "cdn", "--config", config, "--client", "::1", "--down", "other", status=1)
+    assert done == "the domain has no endpoint other; there are: one two spare"
 
 
 @pytest.mark.parametrize("domain", ["cdn", "cdn.example.com", "cdn.example.com.", "CDN"])

@@ -484,7 +484,8 @@ def test_occluded_data_in_a_master_file_is_a_warning(tmp_path):
 
 def test_empty_directory(tmp_path):
     (tmp_path / "empty").mkdir()
-    assert sluicelib.sluice("check", cwd=tmp_path / "empty").stderr == ""
+    assert sluicelib.sluice("check", cwd=tmp_path / "empty").stderr == (
+        "sluice: warning: there is no zone in .; is it the root of a configuration?\n")
 
 
 def test_missing_directory(tmp_path):
@@ -631,7 +632,7 @@ def test_last_endpoint_for_a_type_is_a_warning(tmp_path):
 
 def test_exec_check_is_a_warning(tmp_path):
     good(tmp_path, {D: domain(rest="health: {type: exec, check: probe}\n")},
-         [(f"{D}:3:1", "program `probe`", "machine's settings")])
+         [(f"{D}:3:22", "program `probe`", "machine's settings")])
 
 
 def test_lone_endpoint_health_is_a_warning(tmp_path):
