@@ -14,6 +14,7 @@ import threading
 import dns.message
 import pytest
 
+import secondaries
 import sluicelib
 from sluicelib import rdata
 
@@ -181,6 +182,39 @@ def test_everything_at_once(server):
     finally:
         load.stop()
     assert not problems, problems
+
+
+def test_transfers_during_reloads(make_config, start):
+    """Whole zones, old or new, while the build under them is replaced."""
+    zone_yaml = sluicelib.ZONE + "transfer: {allow: [127.0.0.1]}\n"
+    server = start(make_config(DOMAINS, records=records(0), zone_yaml=zone_yaml), threads=3)
+    halt, problems, whole = threading.Event(), [], itertools.count()
+
+    def transfer():
+        try:
+            while not halt.is_set():
+                found = secondaries.transfer(server.port)
+                (serial,) = [int(r.split()[5]) for r in found if " SOA " in r]
+                assert f"www.example.com. 3600 A 192.0.2.{99 + serial}" in found, found
+                next(whole)
+        except Exception as problem:  # pylint: disable=broad-except
+            problems.append(repr(problem))
+
+    threads = [threading.Thread(target=transfer) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    load = Load(server, udp=1, tcp=1)
+    try:
+        for number in range(1, 9):
+            sluicelib.build(make_config(DOMAINS, records=records(number), zone_yaml=zone_yaml), server.data)
+            server.reload()
+    finally:
+        halt.set()
+        load.stop()
+        for thread in threads:
+            thread.join()
+    assert not problems, problems
+    assert next(whole) > 3
 
 
 def test_end_under_load(server):
