@@ -20,6 +20,7 @@ class Secondary:
     """What all of them have in common."""
 
     consumes_catalogs = True
+    asks_ixfr = True
 
     def __init__(self, folder, primary_port, zones=("example.com",), key=None, catalog=None):
         self.folder = pathlib.Path(folder)
@@ -148,6 +149,7 @@ class Knot(Secondary):
 
 class Pdns(Secondary):
     consumes_catalogs = False  # since 4.8
+    asks_ixfr = False  # the backend of plain files takes whole zones only
 
     def start(self):
         zones = "".join(f'zone "{zone}" {{ type slave; masters {{ {HOST}:{self.primary}; }};'
@@ -163,8 +165,6 @@ class Pdns(Secondary):
                    f"slave-cycle-interval=1\nallow-axfr-ips={HOST}\nsetuid=\nsetgid=\n")
         conf = f"--config-dir={self.folder}"
         commands = [("create-bind-db", self.folder / "keys.db")]
-        for zone in self.zones:
-            commands.append(("set-meta", zone, "IXFR", "1"))
         if self.key:
             commands.append(("import-tsig-key", self.key.name, self.key.algorithm, self.key.secret))
             for zone in self.zones:

@@ -114,6 +114,11 @@ def allow(*notify, tsig=None):
     return text + (f", tsig: {tsig.name}}}\n" if tsig else "}\n")
 
 
+def loose(records):
+    """Without the case of names in data, which NSD and PowerDNS do not keep."""
+    return sorted(r if " TXT " in r else r.lower() for r in records)
+
+
 # ---- real secondaries -----------------------------------------------------------------------------
 
 
@@ -128,19 +133,19 @@ def test_secondary(kind, signed, start, make_config, tmp_path, follow):
     secondary = follow(kind, p.server.port, key=key)
     p.rebuild(RECORDS, transfer=allow(secondary.address, tsig=key))
     secondary.start()
-    secondary.wait_serial(2)
-    assert secondary.transfer() == transfer(p.server.port, key=key)
+    secondary.wait_serial(1)  # who is told is no content of the zone
+    assert loose(secondary.transfer()) == loose(transfer(p.server.port, key=key))
     assert p.counter("transfers_whole") >= 1
 
-    for serial, records in ((3, RECORDS + "new: {A: [192.0.2.90]}\n"),
-                            (4, RECORDS.replace("192.0.2.80", "192.0.2.81").replace("found", "Found"))):
+    for serial, records in ((2, RECORDS + "new: {A: [192.0.2.90]}\n"),
+                            (3, RECORDS.replace("192.0.2.80", "192.0.2.81").replace("found", "Found"))):
         before = p.counter("notify_acked")
         p.rebuild(records)
         assert p.serial() == serial
         secondary.wait_serial(serial)
         serverlib.wait_for(lambda: p.counter("notify_acked") > before, "the answer to NOTIFY")
-        assert secondary.transfer() == transfer(p.server.port, key=key)
-    assert p.counter("transfers_differences") >= 2, p.server.log
+        assert loose(secondary.transfer()) == loose(transfer(p.server.port, key=key))
+    assert p.counter("transfers_differences" if secondary.asks_ixfr else "transfers_whole") >= 2
 
 
 @pytest.mark.parametrize("kind", secondaries.ALL)
@@ -171,7 +176,7 @@ def test_many_records(kind, start, make_config, tmp_path, follow):
     build(6, 7)
     server.reload()
     probe.wait_serial(6)
-    assert serverlib.counters(server)["transfers_differences"] == 1
+    assert serverlib.counters(server)["transfers_differences"] == (1 if probe.asks_ixfr else 0)
     assert probe.transfer() == transfer(server.port)
 
 
