@@ -190,6 +190,44 @@ def test_what_is_not_configuration_changes_no_serial(make_config, tmp_path):
     assert toollib.manifest(tmp_path / "data")["zones"][0]["serial"] == 1
 
 
+DEFAULTS = """\
+default_zone: example.com
+alerts:
+  oncall: {format: json, url: "https://events.example.com/hook"}
+providers:
+  dns-b: {type: powerdns, url: "https://dns-b.example.net", secret: dns-b}
+"""
+
+
+@pytest.mark.parametrize("more, file, wanted", [
+    ("health: {type: tcp, port: 80}\n", "checks.json", '"port": 80'),
+    ("health: {type: tcp, port: 443, fall: 7}\n", "checks.json", '"fall": 7'),
+    ("health: {type: tcp, port: 443}\nalerts: {on: [failover], to: [oncall]}\n", "checks.json", '"failover"'),
+    ("health: {type: tcp, port: 443}\nproviders: {dns-b: {allow_loss: [geo]}}\n", "domains.json",
+     '"allow_loss"'),
+    ("health: {type: tcp, port: 443}\nprofiles: {canary: {one: 95, two: 5}}\n", "domains.json", '"canary"'),
+], ids=["health", "fall", "alerts", "providers", "profiles"])
+def test_what_is_no_part_of_the_zone_changes_no_serial(more, file, wanted, make_config, tmp_path):
+    """Secondaries need not transfer a zone because a check has changed; the checker must learn it."""
+    domain = toollib.DOMAIN + "health: {type: tcp, port: 443}\n"
+    data = tmp_path / "data"
+
+    def made():
+        current = data / "current"
+        zone = toollib.manifest(data)["zones"][0]
+        return (zone["serial"], (current / zone["image"]).read_bytes(),
+                (current / "zones/example.com.zone").read_bytes())
+
+    build(make_config({"cdn": domain}, defaults=DEFAULTS), data)
+    before, was, link = made(), (data / "current" / file).read_text(), os.readlink(data / "current")
+    done = build(make_config({"cdn": toollib.DOMAIN + more}, defaults=DEFAULTS), data)
+    assert done.stdout == "built 1 zone, 0 of them changed\n" and not done.stderr
+    now = (data / "current" / file).read_text()
+    assert os.readlink(data / "current") != link
+    assert wanted not in was and wanted in now
+    assert made() == before
+
+
 def test_old_builds_go(make_config, tmp_path):
     for ttl in range(1, 12):
         build(make_config({"cdn": toollib.DOMAIN.replace("ttl: 30", f"ttl: {ttl}")}),
