@@ -156,7 +156,7 @@ GOOD = struct.pack("!5H", 0, 1, 0, 0, 0) + dns.name.from_text("www.example.com."
 
 # ---- replies -------------------------------------------------------------------------------------
 
-Reply = collections.namedtuple("Reply", "rcode aa tc opcode question answer authority opt flags")
+Reply = collections.namedtuple("Reply", "rcode aa tc opcode question answer authority glue opt flags")
 
 
 def question_of(packet):
@@ -205,8 +205,11 @@ def read_reply(raw, packet):
     assert parser.remaining() == 0, f"octets behind the reply: {raw.hex()}"
     opts = [r for r in sections[2] if r[2] == "OPT"]
     rcode = flags & 15 | (opts[0][1] >> 24 << 4 if opts else 0)
+    answer, authority, additional = map(frozenset, sections)
+    referral = any(r[2] == "NS" for r in authority)
+    glue = frozenset(r for r in additional if r[2] != "OPT") if referral else frozenset()
     return Reply(rcode, bool(flags & 0x400), bool(flags & 0x200), flags >> 11 & 15, question,
-                 frozenset(sections[0]), frozenset(sections[1]), len(opts), flags)
+                 answer, authority, glue, len(opts), flags)
 
 
 def strip_apex_ns(reply):
@@ -219,7 +222,9 @@ def strip_apex_ns(reply):
 
 
 def compared(reply):
-    return None if reply is None else (reply.rcode, reply.aa, reply.tc, reply.answer, reply.authority)
+    if reply is None:
+        return None
+    return reply.rcode, reply.aa, reply.tc, reply.answer, reply.authority, reply.glue if reply.authority else ()
 
 
 # ---- differences that are meant ------------------------------------------------------------------
@@ -365,7 +370,8 @@ def show(reply):
     return (f"rcode {reply.rcode} opcode {reply.opcode} aa {reply.aa:d} tc {reply.tc:d} opt {reply.opt} "
             f"question {len(reply.question)} octets\n"
             + "".join(f"      answer    {r}\n" for r in sorted(reply.answer))
-            + "".join(f"      authority {r}\n" for r in sorted(reply.authority)))
+            + "".join(f"      authority {r}\n" for r in sorted(reply.authority))
+            + "".join(f"      glue      {r}\n" for r in sorted(reply.glue)))
 
 
 def describe(packet, ours, theirs, tcp):
