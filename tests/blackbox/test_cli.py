@@ -525,6 +525,30 @@ def test_reset_with_a_server(make_config, start):
     assert "not a steered name" in server.sluice("endpoints", "reset", "www", "--status", status=1).stderr
 
 
+def test_who_is_taken_whole_or_refused(make_config, start):
+    """A name that is cut inside of a character would break every later status."""
+    server = start(make_config({"cdn": toollib.DOMAIN}))
+
+    def disable(who):
+        return raw_request(server.control, {"command": "manual", "domain": "cdn.example.com.", "who": who,
+                                            "value": "disable", "endpoints": ["one"]})
+
+    reply = disable("\u00e9" * 128)
+    assert not reply["ok"] and reply["error"] == "`who` is longer than 255 octets" and reply["code"] == 2
+    assert disable("\u00e9" * 127)["ok"]
+    [override] = json.loads(server.sluice("status", "--json").stdout)["overrides"]
+    assert override["who"] == "\u00e9" * 127
+
+
+def raw_request(path, request):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(sluicelib.DEADLINE)
+        sock.connect(str(path))
+        sock.sendall(json.dumps(request).encode() + b"\n")
+        with sock.makefile("rb") as lines:
+            return json.loads(lines.readline())
+
+
 def test_a_failed_reload_is_seen_later(make_config, start, tmp_path, city_mmdb):
     geo = tmp_path / "geo.mmdb"
     whole = pathlib.Path(city_mmdb).read_bytes()
