@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/rng.h"
 #include "server/edns.h"
@@ -67,9 +68,9 @@ struct query_config {
   uint16_t udp_max; /* QUERY_UDP_MAX unless set; 512..4096 */
   const char *nsid; /* or NULL */
   size_t nsid_len;
-  const char *version;          /* answer to version.bind CH TXT, or NULL: REFUSED */
-  const char *server_id;        /* answer to id.server CH TXT, or NULL: REFUSED */
-  const struct tsig_keys *keys; /* of signed queries; NULL: none is known */
+  const char *version;              /* answer to version.bind CH TXT, or NULL: REFUSED */
+  const char *server_id;            /* answer to id.server CH TXT, or NULL: REFUSED */
+  const struct tsig_keys *keys;     /* of signed queries; NULL: none is known */
   const struct notify_gate *notify; /* answers NOTIFY; NULL: refused */
   /* DNS cookies; NULL: not answered.  Replaced as a whole, by RCU. */
   _Atomic(const struct cookie_secrets *) cookies;
@@ -85,6 +86,15 @@ struct query_worker {
   uint64_t now_ms; /* CLOCK_MONOTONIC in ms; likewise */
   _Atomic uint64_t counters[QUERY_COUNTERS];
 };
+
+/* Reads the clocks for a batch: coarse ones, which are pages of memory and no system calls. */
+static inline void query_worker_tick(struct query_worker *worker) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME_COARSE, &t);
+  worker->now = (uint32_t)t.tv_sec;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  worker->now_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
 
 /* State of one query between the steps; caller-owned, no close needed. */
 struct query {

@@ -144,6 +144,9 @@ static void load_done(uv_work_t *work, int status) {
     tell_waiters(waiting, "the server is stopping", "");
     return;
   }
+  char protect_why[PROTECT_WHY];
+  if (!protect_reload(&server->protect, protect_why))
+    log_warning("the old cookie secrets stay in use: %s", protect_why);
   bool ok = server->loaded != NULL && publish(server, server->loaded, server->load_why);
   server->loaded = NULL;
   memcpy(server->tls.warning, server->load_tls_warning, sizeof server->tls.warning);
@@ -319,13 +322,17 @@ static bool start_threads(struct server *server, char *why) {
       .nsid_len = settings->nsid != NULL ? strlen(settings->nsid) : 0,
       .tcp_idle_ms = idle_ms,
   };
+  if (!protect_open(&server->protect, &settings->protect, &server->query, server->loop, why))
+    return false;
+  const struct ratelimit_config *limit =
+      settings->protect.limited ? &settings->protect.limit : NULL;
   unsigned connections = connection_limit(server);
   struct tcp_limits limits = {
       .connections = connections,
       .per_client = connections / 2 + 1,
       .idle_ms = idle_ms,
   };
-  return worker_start(server->workers, &server->view, &server->query, why) &&
+  return worker_start(server->workers, &server->view, &server->query, limit, why) &&
          tcp_start(server->tcp, &server->view, &server->query, &limits, why) &&
          server_tls_start(&server->tls, &server->view, &server->query, &limits, why);
 }
@@ -386,6 +393,7 @@ void server_stop(struct server *server) {
   server->tcp = NULL;
   control_close(server->control);
   server->control = NULL;
+  protect_stop(&server->protect);
   secondary_stop(server->secondary);
   notify_send_close(server->notify);
   server->notify = NULL;
@@ -398,6 +406,7 @@ void server_close(struct server *server) {
   tcp_stop(server->tcp);
   server_tls_stop(&server->tls);
   control_close(server->control);
+  protect_stop(&server->protect);
   secondary_stop(server->secondary);
   uv_run(server->loop, UV_RUN_DEFAULT);
   tell_waiters(server->next, "the server is stopping", "");
@@ -406,5 +415,6 @@ void server_close(struct server *server) {
   load_free(server->served);
   secondary_close(server->secondary);
   server_tls_close(&server->tls);
+  protect_close(&server->protect);
   facts_close(server->facts);
 }

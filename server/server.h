@@ -13,6 +13,7 @@
 
 #include "server/facts.h"
 #include "server/load.h"
+#include "server/protect.h"
 #include "server/query.h"
 #include "server/server_tls.h"
 #include "server/settings.h"
@@ -44,6 +45,7 @@ struct server {
   struct served *served;           /* its owner: the same view */
   struct facts *facts;
   struct query_config query;
+  struct protect protect;
   struct worker_pool *workers;
   struct tcp *tcp;
   struct server_tls tls;

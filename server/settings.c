@@ -46,6 +46,10 @@ static const struct key keys[] = {
     {"tls-listen", KEY_TLS_LISTEN, 0, 0, 0},
     {"tls-cert", KEY_TEXT, offsetof(struct settings, tls.cert), 0, 0},
     {"tls-key", KEY_TEXT, offsetof(struct settings, tls.key), 0, 0},
+    {"cookies", KEY_TEXT, offsetof(struct settings, protect.cookies), 0, 0},
+    {"cookie-secrets", KEY_TEXT, offsetof(struct settings, protect.cookie_secrets), 0, 0},
+    {"chaos-version", KEY_TEXT, offsetof(struct settings, protect.chaos_version), 0, 0},
+    {"chaos-id", KEY_TEXT, offsetof(struct settings, protect.chaos_id), 0, 0},
     {"log", KEY_LOG, 0, 0, 0},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
@@ -185,6 +189,10 @@ static bool take_section(struct settings *settings, const char *path, const stru
     *ok = settings_transfer_take(&settings->transfer, path, pair, why);
     return true;
   }
+  if (strcmp(pair->key->text, "rate-limit") == 0) {
+    *ok = settings_protect_read(&settings->protect, path, pair->value, why);
+    return true;
+  }
   if (strcmp(pair->key->text, "secondary") != 0)
     return false;
   *ok = settings_secondary_read(&settings->secondary, path, pair->value, why);
@@ -269,6 +277,10 @@ static const char help[] =
     "      --tls-cert FILE   its certificate chain (PEM)\n"
     "      --tls-key FILE    the key of the certificate (PEM)\n"
     "      --nsid TEXT       name of this server for the NSID option\n"
+    "      --cookies on|off  DNS cookies (default on)\n"
+    "      --cookie-secrets FILE  secrets of cookies that servers share\n"
+    "      --chaos-version TEXT  answer to version.bind CH TXT (refused without)\n"
+    "      --chaos-id TEXT   answer to id.server CH TXT (refused without)\n"
     "      --log text|json   form of the log on stderr\n"
     "      --help, --version\n"
     "\n"
@@ -365,6 +377,8 @@ enum settings_result settings_read(struct settings *settings, int argc, char **a
     snprintf(why, SETTINGS_WHY, "nsid: at most %d octets are possible", NSID_MAX);
     return bad;
   }
+  if (!settings_protect_check(&settings->protect, why))
+    return bad;
   if (!settings_tls_check(&settings->tls, settings->listen, settings->listen_count, why))
     return bad;
   if (settings->data != NULL && settings->listen_count > 0)
@@ -380,5 +394,6 @@ void settings_close(struct settings *settings) {
       free(*(char **)(void *)((char *)settings + keys[i].offset));
   settings_transfer_close(&settings->transfer);
   settings_secondary_close(&settings->secondary);
+  settings_protect_close(&settings->protect);
   *settings = (struct settings){.listen_count = 0};
 }

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "server/address.h"
+#include "server/settings_protect.h"
 #include "server/settings_secondary.h"
 #include "server/settings_tls.h"
 #include "server/settings_transfer.h"
@@ -39,6 +40,7 @@ struct settings {
   unsigned tcp_connections; /* 0: the default */
   unsigned tcp_idle;        /* seconds without a query; 0: the default */
   struct settings_tls tls;
+  struct settings_protect protect;
   enum log_format log;
   struct settings_transfer transfer;   /* sections `keys:` and `transfer:` of the file */
   struct settings_secondary secondary; /* section `secondary:` */

@@ -357,8 +357,8 @@ static size_t answer_all(struct connection *c, const uint8_t *data, size_t lengt
   size_t at = 0;
   size_t n;
   enum tcp_frame frame = TCP_FRAME_PART;
-  tcp->worker.now = (uint32_t)time(NULL);
   rcu_thread_online();
+  query_worker_tick(&tcp->worker);
   const struct view *view = atomic_load_explicit(tcp->view, memory_order_acquire);
   while (!c->writing && !c->closing && c->transfer == NULL &&
          (frame = tcp_frame_next(data + at, length - at, &n)) == TCP_FRAME_WHOLE) {

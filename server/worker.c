@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <urcu-qsbr.h>
 
@@ -72,6 +73,7 @@ static size_t answer_one(struct worker *worker, struct query *q, const struct vi
  */
 static void answer_batch(struct worker *worker, struct batch *batch, size_t count) {
   rcu_thread_online();
+  query_worker_tick(&worker->query);
   const struct view *view = atomic_load_explicit(worker->view, memory_order_acquire);
   for (size_t i = 0; i < count; i++) {
     struct query *q = &batch->queries[i];
@@ -139,10 +141,33 @@ static bool start_one(struct worker *worker) {
   return worker->started;
 }
 
+/* The worker's share of the rates: the kernel spreads clients evenly over the sockets. */
+static bool open_limit(struct worker *worker, const struct ratelimit_config *limit,
+                       unsigned workers, char *why) {
+  struct ratelimit_config share = *limit;
+  for (int c = 0; c < RATELIMIT_CATEGORIES; c++)
+    if (share.rate[c] != 0)
+      share.rate[c] = share.rate[c] / workers + 1;
+  uint8_t seed[16];
+  if (getrandom(seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
+    snprintf(why, 512, "the kernel gives no random numbers");
+    return false;
+  }
+  char reason[RATELIMIT_WHY];
+  worker->query.limit = ratelimit_open(&share, seed, reason);
+  if (worker->query.limit != NULL)
+    return true;
+  snprintf(why, 512, "rate-limit: %s", reason);
+  return false;
+}
+
 bool worker_start(struct worker_pool *pool, const struct view *_Atomic *view,
-                  const struct query_config *config, char *why) {
+                  const struct query_config *config, const struct ratelimit_config *limit,
+                  char *why) {
   for (unsigned i = 0; i < pool->count; i++) {
     struct worker *worker = &pool->workers[i];
+    if (limit != NULL && !open_limit(worker, limit, pool->count, why))
+      return false;
     worker->view = view;
     worker->query.config = config;
     rng_seed_kernel(&worker->query.rng);
@@ -165,6 +190,7 @@ void worker_stop(struct worker_pool *pool) {
     if (pool->workers[i].started)
       pthread_join(pool->workers[i].thread, NULL);
     pool->workers[i].ops->close(pool->workers[i].source);
+    ratelimit_close(pool->workers[i].query.limit);
   }
   free(pool);
 }

@@ -9,6 +9,7 @@
 
 #include "server/packet.h"
 #include "server/query.h"
+#include "server/ratelimit.h"
 
 struct worker_pool;
 
@@ -21,10 +22,13 @@ struct worker_pool *worker_open(const struct packet_ops *ops, const struct addre
 
 /*
  * Starts the threads.  `view` is the place of the published pointer, which must already be set and
- * is read by RCU (QSBR); `config` must stay valid.  False with a reason in `why`.
+ * is read by RCU (QSBR); `config` must stay valid.
+ * `limit` holds the rates of the whole server, which the workers share out, or is NULL.  False with
+ * a reason in `why`.
  */
 bool worker_start(struct worker_pool *pool, const struct view *_Atomic *view,
-                  const struct query_config *config, char *why);
+                  const struct query_config *config, const struct ratelimit_config *limit,
+                  char *why);
 
 /* Answers what is queued, ends the threads and closes the sources; NULL is allowed. */
 void worker_stop(struct worker_pool *pool);
