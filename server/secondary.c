@@ -161,8 +161,9 @@ static void save_done(uv_work_t *work, int status) {
     s->options.changed(s->options.arg);
   } else {
     set_error(m, "%s: %s", save->primary, save->why);
-    bool whole = save->transfer->incremental && save->result == SECONDARY_MODEL_MISMATCH;
-    step = whole ? secondary_zone_fall_back(&m->zone) : secondary_zone_failed(&m->zone, now);
+    /* Changes that fit badly, or lead to a bad zone: the whole one may be better. */
+    step = save->transfer->incremental ? secondary_zone_fall_back(&m->zone)
+                                       : secondary_zone_failed(&m->zone, now);
   }
   save_free(save);
   next_step(m, step);
