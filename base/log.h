@@ -3,16 +3,22 @@
  * Logging of the long-lived programs: one line per event on stderr, with a journald level prefix
  * ("<6>") when stderr is the journal, plain on a terminal or file, or one JSON object per line.
  *
- * Never called per query.  Any thread may log; a line is written with one write(2).  Events that the
- * network can cause are limited with log_limited(): at most ten lines a second for each call site,
- * and the number left out is said once the second is over.
+ * Never called per query.  Any thread may log; a line is written with one write(2).  Events that
+ * the network can cause are limited with log_limited(): at most ten lines a second for each call
+ * site, and the number left out is said once the second is over.
  */
 #ifndef SLUICE_BASE_LOG_H
 #define SLUICE_BASE_LOG_H
 
 #include <stdbool.h>
 
-enum log_level { LOG_LEVEL_ERROR = 3, LOG_LEVEL_WARNING = 4, LOG_LEVEL_NOTICE = 5, LOG_LEVEL_INFO = 6, LOG_LEVEL_DEBUG = 7 };
+enum log_level {
+  LOG_LEVEL_ERROR = 3,
+  LOG_LEVEL_WARNING = 4,
+  LOG_LEVEL_NOTICE = 5,
+  LOG_LEVEL_INFO = 6,
+  LOG_LEVEL_DEBUG = 7
+};
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* Sets what is written; called once, before other threads start. */
