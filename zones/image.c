@@ -13,7 +13,12 @@
 
 #include "zones/domain_codec.h"
 
-enum { WHY = 512, MAX_MESSAGE_BODY = 65535 - 12 - 255 - 4 };
+enum {
+  WHY = 512,
+  MAX_MESSAGE_BODY = 65535 - 12 - 255 - 4,
+  COVERED = offsetof(struct image_header, serial), /* where what the checksum covers begins */
+  PIECE = 512 << 10,                               /* of a file; fits in the cache */
+};
 
 static bool span_is_right(const struct image_span *span, size_t size, size_t align) {
   return span->offset % align == 0 && span->offset >= sizeof(struct image_header) &&
@@ -155,7 +160,7 @@ static bool references_are_right(const struct image *image, const struct places 
   return true;
 }
 
-static bool header_is_right(const struct image *image, char *why) {
+static bool header_is_right(const struct image *image, uint64_t checksum, char *why) {
   const struct image_header *h = image->header;
   if (image->size < sizeof *h || memcmp(h->magic, IMAGE_MAGIC, sizeof h->magic) != 0) {
     snprintf(why, WHY, "not a zone image");
@@ -171,8 +176,7 @@ static bool header_is_right(const struct image *image, char *why) {
              (unsigned long long)h->file_size);
     return false;
   }
-  size_t covered = offsetof(struct image_header, serial);
-  if (XXH3_64bits(image->base + covered, image->size - covered) != h->checksum) {
+  if (checksum != h->checksum) {
     snprintf(why, WHY, "damaged: its checksum is wrong");
     return false;
   }
@@ -191,8 +195,8 @@ static bool header_is_right(const struct image *image, char *why) {
                         h->negative_body.offset, &h->negative);
 }
 
-static bool check(struct image *image, char *why) {
-  if (!header_is_right(image, why))
+static bool check(struct image *image, uint64_t checksum, char *why) {
+  if (!header_is_right(image, checksum, why))
     return false;
   const struct image_header *h = image->header;
   image->slots = (const struct image_slot *)(const void *)(image->base + h->slots.offset);
@@ -213,32 +217,46 @@ done:
   return ok && domain_codec_read(image, why);
 }
 
-bool image_open_memory(struct image *image, const uint8_t *data, size_t size, char *why) {
+static bool open_checked(struct image *image, const uint8_t *data, size_t size, uint64_t checksum,
+                         char *why) {
   memset(image, 0, sizeof *image);
   image->base = data;
   image->size = size;
   image->header = (const struct image_header *)(const void *)data;
-  if (check(image, why))
+  if (check(image, checksum, why))
     return true;
   image_close(image);
   return false;
 }
 
-/* Reads the whole file; false with errno set, 0 where it ended too soon. */
-static bool read_all(int fd, uint8_t *to, size_t size) {
-  size_t at = 0;
-  while (at < size) {
-    ssize_t n = pread(fd, to + at, size - at, (off_t)at);
+bool image_open_memory(struct image *image, const uint8_t *data, size_t size, char *why) {
+  uint64_t checksum = size > COVERED ? XXH3_64bits(data + COVERED, size - COVERED) : 0;
+  return open_checked(image, data, size, checksum, why);
+}
+
+/* Reads the whole file, and makes the checksum of each piece while that is in the cache; false with
+ * errno set. */
+static bool read_all(int fd, uint8_t *to, size_t size, uint64_t *checksum) {
+  XXH3_state_t *state = XXH3_createState();
+  bool ok = state != NULL && XXH3_64bits_reset(state) == XXH_OK;
+  size_t summed = COVERED;
+  for (size_t at = 0; ok && at < size;) {
+    ssize_t n = pread(fd, to + at, size - at < PIECE ? size - at : PIECE, (off_t)at);
     if (n < 0 && errno == EINTR)
       continue;
-    if (n <= 0) {
-      if (n == 0)
-        errno = EIO;
-      return false;
+    if (n == 0)
+      errno = EIO; /* it became shorter */
+    ok = n > 0;
+    at += ok ? (size_t)n : 0;
+    if (at > summed) {
+      XXH3_64bits_update(state, to + summed, at - summed);
+      summed = at;
     }
-    at += (size_t)n;
   }
-  return true;
+  if (ok)
+    *checksum = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return ok;
 }
 
 /*
@@ -260,6 +278,7 @@ bool image_open(struct image *image, const char *path, char *why) {
   struct stat st;
   void *memory = NULL;
   size_t size = 0;
+  uint64_t checksum = 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &st) != 0) {
     snprintf(problem, WHY, "%s", strerror(errno));
@@ -271,11 +290,11 @@ bool image_open(struct image *image, const char *path, char *why) {
   }
   size = (size_t)st.st_size;
   memory = image_memory(size);
-  if (!memory || !read_all(fd, memory, size)) {
+  if (!memory || !read_all(fd, memory, size, &checksum)) {
     snprintf(problem, WHY, "cannot read it: %s", strerror(errno));
     goto fail;
   }
-  if (!image_open_memory(image, memory, size, problem))
+  if (!open_checked(image, memory, size, checksum, problem))
     goto fail;
   image->mapped = true;
   mprotect(memory, size, PROT_READ); /* nobody writes to it from here on, not even by mistake */
