@@ -139,7 +139,8 @@ static bool verify(struct secondary_client *c, const uint8_t *message, size_t *l
   if (result == TSIG_PEER_ERROR)
     fail(c, false, "the primary rejects the signature: %s", tsig_code_text(c->session.error));
   else if (result == TSIG_UNSIGNED && rcode != RCODE_NOERROR)
-    fail(c, true, "the primary answers with RCODE %u, unsigned", rcode);
+    fail(c, true, "the primary answers %s without a signature%s", transfer_rcode_text(rcode),
+         rcode == RCODE_NOTAUTH ? " (does it have this key?)" : "");
   else
     fail(c, false, "the signature of the answer: %s", tsig_result_text(result));
   return false;

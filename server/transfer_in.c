@@ -56,7 +56,7 @@ static enum transfer_result fail(char *why, const char *format, ...) {
 /* ---- the header and the question --------------------------------------------------------------
  */
 
-static const char *rcode_text(unsigned rcode) {
+const char *transfer_rcode_text(unsigned rcode) {
   static const char *const texts[] = {"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN",
                                       "NOTIMP",  "REFUSED", "YXDOMAIN", "YXRRSET",
                                       "NXRRSET", "NOTAUTH", "NOTZONE"};
@@ -75,7 +75,7 @@ static const char *check_header(const uint8_t *message, size_t len, uint16_t id,
     return "a message is no response to a query";
   *rcode = flags & WIRE_RCODE;
   if (*rcode != RCODE_NOERROR)
-    return rcode_text(*rcode);
+    return transfer_rcode_text(*rcode);
   if (flags & WIRE_TC)
     return "a message is truncated";
   return NULL;
@@ -285,7 +285,7 @@ static enum transfer_result refused(struct transfer_in *t, unsigned rcode, char 
   bool fall_back = t->qtype == TYPE_IXFR && t->messages == 1 &&
                    (rcode == RCODE_FORMERR || rcode == RCODE_NOTIMP || rcode == RCODE_REFUSED ||
                     rcode == RCODE_SERVFAIL);
-  fail(why, "the primary answers %s", rcode_text(rcode));
+  fail(why, "the primary answers %s", transfer_rcode_text(rcode));
   return fall_back ? TRANSFER_FALL_BACK : TRANSFER_FAILED;
 }
 
@@ -352,7 +352,7 @@ bool transfer_soa_answer(const uint8_t *message, size_t len, const uint8_t *apex
     wrong = "it has no SOA for the zone";
   free(rr);
   if (rcode != RCODE_NOERROR)
-    fail(why, "the primary answers %s", rcode_text(rcode));
+    fail(why, "the primary answers %s", transfer_rcode_text(rcode));
   else if (!found)
     fail(why, "answer to the SOA query: %s", wrong);
   return found;

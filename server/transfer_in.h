@@ -80,6 +80,9 @@ void transfer_in_close(struct transfer_in *t);
 enum transfer_result transfer_in_message(struct transfer_in *t, const uint8_t *message, size_t len,
                                          char *why);
 
+/* "REFUSED" and so on. */
+const char *transfer_rcode_text(unsigned rcode);
+
 /*
  * Reads the answer to a SOA query (`id`, for `apex`) into *soa.  False with a one-line reason.
  */
