@@ -15,13 +15,18 @@ static void print_reload(const json_t *reply) {
          (long long)json_integer_value(json_object_get(reply, "changed")));
 }
 
-/* The exit status: location data that cannot be read do not keep the zones from being loaded. */
+/* The exit status: neither location data nor a certificate that cannot be read keep the zones from
+ * being loaded. */
 static int judge_warning(const json_t *reply) {
   const char *warning = json_string_value(json_object_get(reply, "warning"));
-  if (!warning || !*warning)
-    return CLI_DONE;
-  cli_error("the zones are loaded, but the old location data stay in use: %s", warning);
-  return CLI_PARTIAL;
+  const char *tls = json_string_value(json_object_get(reply, "tls_warning"));
+  bool has_warning = warning && *warning;
+  bool has_tls = tls && *tls;
+  if (has_warning)
+    cli_error("the zones are loaded, but the old location data stay in use: %s", warning);
+  if (has_tls)
+    cli_error("the zones are loaded, but %s", tls);
+  return has_warning || has_tls ? CLI_PARTIAL : CLI_DONE;
 }
 
 int command_reload(int argc, char **argv) {
@@ -33,10 +38,11 @@ int command_reload(int argc, char **argv) {
   };
   const struct cli_spec spec = {
       .usage = "sluice reload [--socket PATH] [--json]",
-      .about = "Makes the server load the current build and the location files again, and waits\n"
-               "until it serves them.  After an error it goes on with what it had.\n"
-               "Exit status: 3 if the zones are loaded but a location file could not be read, so\n"
-               "that the location data are still the old ones.",
+      .about = "Makes the server load the current build, the location files and the certificate\n"
+               "again, and waits until it serves them.  After an error it goes on with what it\n"
+               "had.\n"
+               "Exit status: 3 if the zones are loaded but a location file or the certificate\n"
+               "could not be read, so that the old one is still in use.",
       .examples = "sluice reload\n"
                   "sluice build /etc/sluice/config --out /var/lib/sluice && sluice reload",
       .options = options,

@@ -226,7 +226,7 @@ static void print_zones(const json_t *zones) {
   }
 }
 
-static void print_listen(const json_t *list) {
+static void print_listen(const char *label, const json_t *list) {
   struct buf text;
   size_t i;
   const json_t *item;
@@ -236,8 +236,25 @@ static void print_listen(const json_t *list) {
     buf_add_str(&text, json_is_string(item) ? json_string_value(item) : "?");
   }
   buf_add_u8(&text, 0);
-  wrap_print("listens", INDENT, "%s", text.failed ? "?" : (const char *)text.data);
+  wrap_print(label, INDENT, "%s", text.failed ? "?" : (const char *)text.data);
   buf_close(&text);
+}
+
+static void print_tls(const json_t *tls) {
+  char when[TIME_TEXT];
+  char left[TIME_TEXT];
+  if (!json_is_object(tls))
+    return;
+  long long expires = integer(tls, "expires");
+  long long seconds = expires - (long long)time(NULL);
+  const char *warning = string(tls, "warning", NULL);
+  print_listen("TLS", json_object_get(tls, "listen"));
+  wrap_print("", INDENT, "certificate %s %s (%s%s)", seconds < 0 ? "EXPIRED at" : "good until",
+             utc(expires, when), span((double)(seconds < 0 ? -seconds : seconds), left),
+             seconds < 0 ? " ago" : "");
+  wrap_print("", INDENT, "%s", string(tls, "certificate", "?"));
+  if (warning)
+    wrap_print("", INDENT, "NOT RELOADED: %s", warning);
 }
 
 static void print_counters(const json_t *counters) {
@@ -270,7 +287,8 @@ static void print_status(const json_t *reply) {
   print_geo(json_object_get(reply, "geo"));
   print_secondaries(json_object_get(reply, "secondary"));
   print_zones(json_object_get(build, "zones"));
-  print_listen(json_object_get(reply, "listen"));
+  print_listen("listens", json_object_get(reply, "listen"));
+  print_tls(json_object_get(reply, "tls"));
   print_counters(json_object_get(reply, "counters"));
 }
 
