@@ -148,6 +148,13 @@ def test_secondary(kind, signed, start, make_config, tmp_path, follow):
     assert p.counter("transfers_differences" if secondary.asks_ixfr else "transfers_whole") >= 2
 
 
+def dig_records(port):
+    """All records of example.com as dig shows them: it reads 100 000 faster than Python."""
+    done = sluicelib.run("dig", f"@{HOST}", "-p", port, "example.com", "AXFR", "+onesoa", "+noall", "+answer")
+    assert done.returncode == 0 and "failed" not in done.stdout, done.stdout[-500:]
+    return sorted(line for line in done.stdout.splitlines() if line and not line.startswith(";"))
+
+
 @pytest.mark.parametrize("kind", secondaries.ALL)
 def test_many_records(kind, start, make_config, tmp_path, follow):
     """100 000 records arrive whole, and so does a change of one in a thousand."""
@@ -172,12 +179,12 @@ def test_many_records(kind, start, make_config, tmp_path, follow):
     probe.primary = server.port
     probe.start()
     probe.wait_serial(5)
-    assert len(probe.transfer()) == 100003
+    assert len(dig_records(probe.port)) == 100003
     build(6, 7)
     server.reload()
     probe.wait_serial(6)
     assert serverlib.counters(server)["transfers_differences"] == (1 if probe.asks_ixfr else 0)
-    assert probe.transfer() == transfer(server.port)
+    assert dig_records(probe.port) == dig_records(server.port)
 
 
 @pytest.mark.parametrize("kind", [k for k, c in secondaries.ALL.items() if c.consumes_catalogs])
