@@ -437,8 +437,7 @@ static void prepare_reply(struct query *q, struct query_worker *worker, struct e
   if (q->verdict == VERDICT_LOOK_UP && !q->zone)
     reply->extended_error = EDE_NOT_AUTHORITATIVE;
   else if (q->verdict == VERDICT_LOOK_UP && q->zone->state != VIEW_ZONE_SERVED)
-    reply->extended_error =
-        q->zone->state == VIEW_ZONE_EXPIRED ? EDE_INVALID_DATA : EDE_NOT_READY;
+    reply->extended_error = q->zone->state == VIEW_ZONE_EXPIRED ? EDE_INVALID_DATA : EDE_NOT_READY;
   if (q->verdict == VERDICT_TRANSFER)
     reply->extended_error = EDE_PROHIBITED;
   if (q->transport == TRANSPORT_UDP)

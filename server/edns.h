@@ -26,8 +26,13 @@ enum edns_option {
 };
 
 /* Info codes of RFC 8914 that are used. */
-enum { EDE_NONE = -1, EDE_NOT_READY = 14, EDE_PROHIBITED = 18, EDE_NOT_AUTHORITATIVE = 20,
-       EDE_INVALID_DATA = 24 };
+enum {
+  EDE_NONE = -1,
+  EDE_NOT_READY = 14,
+  EDE_PROHIBITED = 18,
+  EDE_NOT_AUTHORITATIVE = 20,
+  EDE_INVALID_DATA = 24
+};
 
 enum {
   EDNS_COOKIE_MAX = 40,     /* octets of the option in a query, RFC 7873 section 4 */
