@@ -224,11 +224,12 @@ bool fs_make_dirs(const char *path, char *why) {
     if (*p != '/' || p[1] == '/' || !p[1])
       continue;
     *p = 0;
-    ok = make_one(part) || fail(why, "make folder", part);
+    ok = make_one(part);
     *p = '/';
   }
-  if (ok)
-    ok = make_one(part) || fail(why, "make folder", part);
+  ok = ok && make_one(part);
+  if (!ok)
+    fail(why, "make folder", path);
   free(part);
   return ok;
 }

@@ -150,7 +150,7 @@ def test_the_wrong_directory(make_config, tmp_path):
     done = sluicelib.sluice("check", config / "example.com", status=1)
     assert "zone.yaml; if it does, give the root of the configuration instead" in done.stderr
     message = fails("build", config, "--out", config / "defaults.yaml", status=1)
-    assert message == f"cannot make folder {config}/defaults.yaml: Not a directory"
+    assert message == f"cannot make folder {config}/defaults.yaml/builds: Not a directory"
 
 
 def test_check_works_on_the_working_directory(make_config):
