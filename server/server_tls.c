@@ -24,7 +24,8 @@ static void log_expiry(const struct server_tls *tls) {
   if (left < 0)
     log_warning("the certificate in %s has expired", path);
   else if (left < SOON)
-    log_warning("the certificate in %s expires within %d days", path, (int)(left / DAY) + 1);
+    log_warning("the certificate in %s expires within %d days", path,
+                (int)((left + DAY - 1) / DAY));
 }
 
 bool server_tls_load(struct server_tls *tls, char *why) {
