@@ -193,6 +193,7 @@ static size_t respond(struct query *q, const struct view *view, struct query_wor
   query_count(worker, COUNT_TSIG_GOOD);
   q->length = tsig_strip(session, q->packet);
   query_parse_again(q, view);
+  q->proven = true; /* nobody else has the key: no limit of the rate of forged queries */
   if (q->verdict == VERDICT_TRANSFER)
     return respond_transfer(q, view, worker, session, transfer);
   return answer_in_room(q, view, worker, tsig_room(session));
