@@ -213,6 +213,24 @@ def test_catalog(kind, start, make_config, tmp_path, follow):
     assert sorted(line.split()[-1] for line in listed) == ["example.com.", "example.edu.", "example.org."]
 
 
+def test_chain(start, make_config, tmp_path):
+    """A zone that came in goes out again: by the machine's settings, and with NOTIFY."""
+    listener = Listener()
+    p = Primary(start, make_config, tmp_path)
+    p.build(transfer=allow())
+    p.start()
+    settings = tmp_path / "second.yaml"
+    settings.write_text(f"secondary: [{{zone: example.com, primaries: [\"{HOST}@{p.server.port}\"]}}]\n"
+                        f"transfer: {{allow: [{HOST}], notify: [{listener.address}]}}\n", encoding="ascii")
+    data = sluicelib.build(make_config(zone="example.net", name="other"), tmp_path / "data2")
+    second = start(data, "-c", settings, "--state", tmp_path / "state")
+    serverlib.wait_for(lambda: any(m.question[0].name.to_text() == "example.com." and m.answer
+                                   for m, _, _ in listener.got), "NOTIFY of the zone that came in")
+    assert transfer(second.port) == transfer(p.server.port)
+    assert transfer(second.port, "example.net")
+    listener.close()
+
+
 # ---- clients --------------------------------------------------------------------------------------
 
 
