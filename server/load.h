@@ -2,7 +2,7 @@
 /*
  * From a build on disk to a view that workers can read.
  *
- * load_run() maps the images of DATA/current, takes over from the previous view what did not change
+ * load_run() opens the images of DATA/current, takes over from the previous view what did not change
  * (images by identity of the file, location data and its tables likewise), and prepares for every
  * steered domain its location table and draw tables.  All or nothing: on failure the previous view
  * is as it was.  It does not touch what readers see and may run in any thread, but only one at a
@@ -17,7 +17,7 @@
 
 #include "server/view.h"
 
-struct load_image; /* a mapped image, shared by the views that serve it */
+struct load_image; /* an open image, shared by the views that serve it */
 struct load_geo;   /* location data, shared likewise */
 struct load_tables;
 struct fact; /* what facts.c records about an endpoint */
