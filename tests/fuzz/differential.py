@@ -114,7 +114,7 @@ class Peer:
         self.server = server
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self.sock.settimeout(10.0)
+        self.sock.settimeout(sluicelib.DEADLINE)
         self.sock.connect((server.address, server.port))
         self.rounds = 0
 
