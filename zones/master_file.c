@@ -55,6 +55,8 @@ static void put_rdata_ldns(struct writer *w, const struct model_rr *rr) {
   if (ldns_wire2rr(&parsed, w->scratch, at + rr->rdata_len, &pos, LDNS_SECTION_ANSWER) ==
       LDNS_STATUS_OK)
     text = ldns_rr2str(parsed);
+  if (text)
+    text[strcspn(text, "\n")] = '\0'; /* ldns cannot read a CAA with its own line end back */
   /* Owner, TTL, class and type are ended by tabs. */
   const char *rdata = text;
   for (int i = 0; rdata && i < 4; i++) {
@@ -62,7 +64,7 @@ static void put_rdata_ldns(struct writer *w, const struct model_rr *rr) {
     if (rdata)
       rdata++;
   }
-  size_t len = rdata ? strcspn(rdata, "\n") : 0;
+  size_t len = rdata ? strlen(rdata) : 0;
   if (len > 0 && reads_back(parsed, text))
     buf_add(w->out, rdata, len);
   else

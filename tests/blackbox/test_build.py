@@ -84,6 +84,17 @@ def test_master_files_of_the_examples_load_in_other_servers(tmp_path):
         toollib.check_master_file(zone["name"], tmp_path / "data/current" / zone["zonefile"])
 
 
+def test_master_file_is_for_people_too(tmp_path):
+    """Types that ldns reads stand in it as people write them, not as \\# and hex (CAA once did)."""
+    records = ['caa IN CAA 0 issue "ca.example"', 'txt IN TXT "a b" "c"', "srv IN SRV 1 2 3 www",
+               "tlsa IN TLSA 3 1 1 " + "ab" * 32, "svc IN HTTPS 1 . alpn=h2"]
+    sluicelib.write_tree(tmp_path, {"z.zone": PLAIN + "".join(r + "\n" for r in records)})
+    sluicelib.sluice("build", "--zone-file", tmp_path / "z.zone", "--origin", "z.example", "--out", tmp_path / "data")
+    written = (tmp_path / "data" / "current" / "zones" / "z.example.zone").read_text(encoding="ascii")
+    assert "\\#" not in written
+    assert 'caa.z.example.\t300\tIN\tCAA\t0 issue "ca.example"\n' in written
+
+
 def test_master_file_of_a_master_file_means_the_same(tmp_path):
     text = PLAIN + r"""
 odd\.label\032\;\" IN TXT "a\"b\\c;d" "\000\255" unquoted
