@@ -336,6 +336,8 @@ bool transfer_soa_answer(const uint8_t *message, size_t len, const uint8_t *apex
   const char *wrong = check_header(message, len, id, &rcode);
   if (wrong == NULL)
     wrong = check_question(message, len, apex, TYPE_SOA, true, &at);
+  if (wrong == NULL && (wire_u16(message + WIRE_FLAGS) & WIRE_AA) == 0)
+    wrong = "it is not authoritative"; /* the primary may have lost the zone itself */
   struct transfer_rr *rr = wrong == NULL ? malloc(sizeof *rr) : NULL;
   if (wrong == NULL && rr == NULL)
     wrong = "out of memory";

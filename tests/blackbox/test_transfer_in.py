@@ -28,7 +28,7 @@ from primaries import HOST, ZONE, Key, zone_text
 class Secondary:
     """A sluiced that has the zone from a primary, which need not run yet."""
 
-    def __init__(self, start, make_config, folder, key=None, extra=""):
+    def __init__(self, start, make_config, folder, key=None, extra="", below=""):
         self.reserved = sluicelib.Port(HOST)
         self.primary_port = self.reserved.number
         self.state = folder / "state"
@@ -38,7 +38,7 @@ class Secondary:
         tsig = f", tsig: {key.name}" if key else ""
         self.config.write_text(f"{key.yaml() if key else ''}secondary:\n"
                                f"  - {{zone: {ZONE}, primaries: [\"{HOST}@{self.primary_port}\"]"
-                               f"{tsig}{extra}}}\n", encoding="utf-8")
+                               f"{tsig}{extra}}}\n{below}", encoding="utf-8")
         self.server = None
         self.run()
 
@@ -71,8 +71,8 @@ class Secondary:
 def secondary(start, make_config, tmp_path):
     made = []
 
-    def make(key=None, extra=""):
-        made.append(Secondary(start, make_config, tmp_path, key, extra))
+    def make(key=None, extra="", below=""):
+        made.append(Secondary(start, make_config, tmp_path, key, extra, below))
         return made[-1]
 
     yield make
@@ -134,6 +134,35 @@ def test_transfer_then_change_with_notify(secondary, primary, kind, algorithm):
     how = "changes" if other.offers_ixfr else "whole zone"
     mine.server.wait_log(rf"secondary {ZONE}: serial 2 from .*\({how}")
     assert mine.counter("ixfr") == (1 if other.offers_ixfr else 0)
+
+
+@pytest.mark.parametrize("kind", sorted(primaries.ALL))
+def test_a_zone_of_many_signed_messages(secondary, primary, kind):
+    key = Key()
+    mine = secondary(key)
+    count = 8000
+    other = primary(kind, mine, zone_text(1, *(f"r{i} IN TXT \"{i} {'x' * 180}\"" for i in range(count))),
+                    key)
+    other.wait_serial(1)
+    mine.wait_serial(1)
+    for number in (0, 1, count // 2, count - 1):
+        assert sluicelib.rdata(mine.ask(f"r{number}.{ZONE}", "TXT")) == [f"\"{number} {'x' * 180}\""]
+    assert mine.counter("octets") > 190 * count  # so it took more than twenty messages
+
+
+def test_the_zone_can_be_transferred_on(secondary, primary):
+    mine = secondary(below=f"transfer: {{allow: [{HOST}]}}\n")
+    other = primary("bind", mine, zone_text(1, "one IN A 192.0.2.1"))
+    mine.wait_serial(1)
+
+    def transfer(port):
+        stream = dns.query.xfr(HOST, ZONE, port=port, relativize=False, lifetime=sluicelib.DEADLINE)
+        return sorted(f"{rrset.name} {rrset.ttl} {rr.to_text()}" for message in stream
+                      for rrset in message.answer for rr in rrset)
+    assert transfer(mine.server.port) == transfer(other.port)
+    other.change(zone_text(2, "two IN A 192.0.2.2"))
+    mine.wait_serial(2)
+    assert transfer(mine.server.port) == transfer(other.port)
 
 
 @pytest.mark.parametrize("kind", sorted(primaries.ALL))

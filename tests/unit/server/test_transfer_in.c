@@ -369,6 +369,9 @@ Test(transfer_in, answers_to_soa_queries) {
   cr_assert(transfer_soa_answer(m.octets, m.len, apex, QUERY_ID, &soa, why), "%s", why);
   cr_assert_eq(soa.serial, 4294967290u);
   cr_assert(!transfer_soa_answer(m.octets, m.len, apex, QUERY_ID + 1, &soa, why));
+  m.octets[2] &= 0xfb; /* AA */
+  cr_assert(!transfer_soa_answer(m.octets, m.len, apex, QUERY_ID, &soa, why));
+  cr_assert_not_null(strstr(why, "not authoritative"));
   m.octets[3] |= RCODE_REFUSED;
   cr_assert(!transfer_soa_answer(m.octets, m.len, apex, QUERY_ID, &soa, why));
   cr_assert_str_eq(why, "the primary answers REFUSED");
