@@ -152,8 +152,8 @@ def compile_echo(options):
     return echo
 
 
-def shared_bench(options, report, suites, *more):
-    """One interleaved run of everybody."""
+def shared_bench(options, suites, *more):
+    """One interleaved run of everybody; its tables, checks and single results."""
     python = sys.executable
     server = f"{options.sluiced} --threads 1 --listen 127.0.0.1@{{port}}"
     steer = "{dir}/data --geo {mmdb}"
@@ -165,7 +165,8 @@ def shared_bench(options, report, suites, *more):
                "--ours-steer", f"{server} --data {steer}",
                "--ours-steer-prepare", f"{python} {adapter} {{spec}} {{mode}} {{dir}} {options.sluice}",
                "--work", options.work, "--names", str(options.names), "--secs", str(options.seconds),
-               "--core", str(SERVER_CORE), "--load-core", str(LOAD_CORE)]
+               "--core", str(SERVER_CORE), "--load-core", str(LOAD_CORE),
+               "--json", f"{options.work}/results.json"]
     if options.quick:
         command += ["--noise", "100"]  # one try, whatever the neighbours do
     if options.mmdb:
@@ -179,8 +180,47 @@ def shared_bench(options, report, suites, *more):
     tables = process.stdout.read()
     if process.wait() != 0:
         fail("the shared benchmark failed (its messages are above)")
-    report.text(re.sub(r"^(?=[A-Z])", "\n", tables, flags=re.M).strip() + "\n")
-    return checks
+    with open(f"{options.work}/results.json", encoding="utf-8") as file:
+        results = json.load(file)
+    return tables, checks, results
+
+
+def ratio_to(results, base, row, *path):
+    """Median of the ratios inside each round: the machine's speed drifts between rounds."""
+    def value(result):
+        for key in path:
+            result = result[key]
+        return result
+    pairs = [(value(a), value(b)) for a, b in zip(results.get(row, []), results.get(base, []))]
+    ratios = [a / b for a, b in pairs if b]
+    return f"{statistics.median(ratios):.2f}" if ratios else "-"
+
+
+def report_ratios(options, report, results):
+    """User time against gdnsd's, the fastest of the peers: what is left beside the kernel's work."""
+    rows = []
+    for part, name, base, path in (("udp", "ours", "gdnsd", ("udp",)), ("tcp", "ours", "gdnsd", ("tcpk",)),
+                                   ("steer", "ours:weighted", "gdnsd:weighted", ()),
+                                   ("steer", "ours:geo", "gdnsd:geo", ())):
+        if part in options.only:
+            rows.append((f"{part}, {name}", ratio_to(results, base, name, *path, "us_user"),
+                         ratio_to(results, base, name, *path, "us_cpu")))
+    report.text("sluice against gdnsd (median of the ratios inside each round)\n")
+    report.table(("", "user", "total"), rows)
+
+
+def report_memory(options, report, results):
+    rows = []
+    for names in options.sizes:
+        for name in [peer for peer in PEERS if shutil.which(PEERS[peer])] + ["ours"]:
+            runs = results.get(f"mem{names}:{name}", [])
+            if runs:
+                def cell(key, form, scale=1.0, runs=runs):
+                    return spread([run[key] * scale for run in runs], form)
+                rows.append((names, name, cell("pss_mb", "{:.1f}"), cell("load_s", "{:.0f}", 1000),
+                             cell("us_user", "{:.2f}"), cell("pss_after_mb", "{:.1f}")))
+    report.text("Memory (PSS of all processes) and start (exec to first answer)\n")
+    report.table(("names", "server", "MiB", "start ms", "CPU user us/query", "MiB after load"), rows)
 
 
 def report_servers(options, report):
@@ -188,7 +228,9 @@ def report_servers(options, report):
     if suites:
         built_zone(options, options.names)
         say("-- servers")
-        checks = shared_bench(options, report, ["check"] + suites, "--runs", str(options.rounds))
+        tables, checks, results = shared_bench(options, ["check"] + suites, "--runs", str(options.rounds))
+        report.text(re.sub(r"^(?=[A-Z])", "\n", tables, flags=re.M).strip() + "\n")
+        report_ratios(options, report, results)
         report.text("Same answers?\n")
         report.text("".join(f"- {check}\n" for check in dict.fromkeys(checks)))
     if "mem" in options.only:
@@ -196,7 +238,9 @@ def report_servers(options, report):
             built_zone(options, names)
         say("-- memory and start")
         sizes = ",".join(str(names) for names in options.sizes)
-        shared_bench(options, report, ["mem"], "--mem-names", sizes, "--runs", str(min(options.rounds, 3)))
+        _, _, results = shared_bench(options, ["mem"], "--mem-names", sizes,
+                                     "--runs", str(min(options.rounds, 3)))
+        report_memory(options, report, results)
 
 
 # ---- reload under load ---------------------------------------------------------------------------
@@ -213,46 +257,64 @@ def wait_for_line(process, word, seconds=60):
 
 
 def reload_once(options, names, socket):
-    """Queries all the time, reloads meanwhile; what udpload saw and how long each reload took."""
-    seconds = min(options.seconds, 4)
+    """Queries all the time and one reload in between: what udpload saw, and ms of the reload."""
+    seconds = 2
     load = subprocess.Popen(
         ["taskset", "-c", str(LOAD_CORE), f"{options.work}/udpload", "-p", str(RELOAD_PORT), "-f",
          f"{options.work}/queries.{names}", "-l", str(seconds), "-w", "0.2", "-q", "100", "-e"],
         stdout=subprocess.PIPE, text=True)
-    took = []
-    while load.poll() is None and len(took) < 5:
-        before = time.monotonic()
-        subprocess.run([options.sluice, "reload", "--socket", socket], check=True, stdout=subprocess.DEVNULL)
-        took.append((time.monotonic() - before) * 1000)
-        time.sleep(seconds / 10)
-    result = json.loads(load.communicate(timeout=60)[0])
-    return result, took
+    time.sleep(seconds / 2)
+    before = time.monotonic()
+    subprocess.run([options.sluice, "reload", "--socket", socket], check=True, stdout=subprocess.DEVNULL)
+    took = (time.monotonic() - before) * 1000
+    return json.loads(load.communicate(timeout=60)[0]), took
+
+
+def changed_zone(zone, number):
+    """The zone with one more record."""
+    changed = f"{zone}.changed"
+    shutil.copyfile(zone, changed)
+    with open(changed, "a", encoding="utf-8") as file:
+        file.write(f"changed IN A 192.0.2.{number}\n")
+    return changed
+
+
+def reloads(options, names, rounds):
+    import gen
+    zone = built_zone(options, names)
+    gen.ensure(f"{options.work}/queries.{names}", lambda path: gen.queries(path, names))
+    socket = f"{options.work}/control"
+    if os.path.exists(socket):
+        os.unlink(socket)
+    server = subprocess.Popen(
+        ["taskset", "-c", str(SERVER_CORE), options.sluiced, "--threads", "1", "--listen",
+         f"127.0.0.1@{RELOAD_PORT}", "--data", f"{zone}.data", "--control", socket],
+        stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for_line(server, "ready")
+        results = []
+        for number in range(rounds):
+            build_once(options, changed_zone(zone, number), f"{zone}.data")
+            results.append(reload_once(options, names, socket))
+        return results
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+        server.stderr.close()
+        os.unlink(f"{zone}.changed")
+        del options.builds[names]  # the data are another zone's now
 
 
 def report_reload(options, report):
-    import gen
-    rows = []
     subprocess.run(["cc", "-O2", "-w", "-o", f"{options.work}/udpload", f"{SHARED}/bench/udpload.c"], check=True)
+    rows = []
     for names in options.sizes:
-        zone = built_zone(options, names)
-        gen.ensure(f"{options.work}/queries.{names}", lambda path, n=names: gen.queries(path, n))
-        socket = f"{options.work}/control"
-        if os.path.exists(socket):
-            os.unlink(socket)
-        server = subprocess.Popen(
-            ["taskset", "-c", str(SERVER_CORE), options.sluiced, "--threads", "1", "--listen",
-             f"127.0.0.1@{RELOAD_PORT}", "--data", f"{zone}.data", "--control", socket],
-            stderr=subprocess.PIPE, text=True)
-        try:
-            wait_for_line(server, "ready")
-            result, took = reload_once(options, names, socket)
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait(30)
-            server.stderr.close()
-        rows.append((names, len(took), spread(took, "{:.0f}"), f"{result['qps']:.0f}", f"{result['loss_pct']:.3f}"))
-    report.text("Reload of an unchanged build under load (server, load and command on two cores)\n")
-    report.table(("names", "reloads", "ms each", "qps meanwhile", "lost %"), rows)
+        results = reloads(options, names, min(options.rounds, 3))
+        sent = sum(result["sent"] for result, _ in results)
+        lost = sum(result["lost"] for result, _ in results)
+        rows.append((names, len(results), spread([took for _, took in results], "{:.0f}"), sent, lost))
+    report.text("Reload of a build with a changed zone, under load on the same two cores\n")
+    report.table(("names", "reloads", "ms each", "queries meanwhile", "lost"), rows)
 
 
 # ---- instructions --------------------------------------------------------------------------------
@@ -326,9 +388,9 @@ def main():
     describe_machine(report, options)
     if needs_shared:
         options.echo = compile_echo(options)
-    report_servers(options, report)
     if "build" in options.only:
         report_builds(options, report)
+    report_servers(options, report)
     if "reload" in options.only:
         report_reload(options, report)
     if "instructions" in options.only:
