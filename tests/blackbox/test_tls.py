@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DNS over TLS (RFC 7858) and zone transfers over it (RFC 9103)."""
 import os
-import pathlib
 import random
 import shutil
 import signal
@@ -562,28 +561,3 @@ def test_what_has_arrived_is_answered_before_the_end(run):
         server.plain.signal(signal.SIGCONT)
         assert [client.read_message()[:2] for _ in range(100)] == [struct.pack("!H", i) for i in range(100)]
     assert server.plain.wait() == 0
-
-
-def test_memory_of_idle_sessions_is_given_back(run):
-    """The same number of connections again needs no more than the first time."""
-    serverlib.raise_own_limit(2048)
-    server = run()
-
-    def resident():
-        pages = pathlib.Path(f"/proc/{server.plain.proc.pid}/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-    def crowd():
-        clients = [server.client() for _ in range(150)]
-        for client in clients:
-            client.send(message())
-            assert client.read_message()
-        for client in clients:
-            client.sock.close()
-        wait_for(lambda: server.counters()["tls_open"] == 0, "all closed")
-
-    crowd()
-    before = resident()
-    for _ in range(2):
-        crowd()
-    assert resident() - before < 16 << 20
