@@ -484,7 +484,9 @@ static bool write_image(struct compiler *c, uint32_t serial) {
   struct image_header h = {.version = IMAGE_VERSION, .header_size = sizeof h};
   memcpy(h.magic, IMAGE_MAGIC, sizeof h.magic);
   h.serial = ldns_read_uint32(c->soa->rdata + c->soa->rdata_len - 20);
-  h.apex_len = (uint16_t)name_copy_lower(h.apex, c->zone->apex);
+  uint8_t apex[NAME_BUF]; /* it pads, and the header has no room for that */
+  h.apex_len = (uint16_t)name_copy_lower(apex, c->zone->apex);
+  memcpy(h.apex, apex, h.apex_len);
   h.apex_labels = (uint8_t)name_labels(c->zone->apex);
   h.max_labels = c->tree.max_labels;
   h.domain_count = (uint32_t)c->zone->domain_count;

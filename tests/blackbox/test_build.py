@@ -149,6 +149,16 @@ def test_dangerous_zone_names_stay_in_the_folder(tmp_path):
         shutil.rmtree(data)
 
 
+def test_longest_zone_name(tmp_path):
+    origin = ".".join(["a" * 61] * 4 + ["b" * 4])  # 254 octets with the root
+    sluicelib.write_tree(tmp_path, {"in.zone": "@ 60 IN SOA a. b. 1 2 3 4 5\n@ 60 IN NS ns.example.\n"})
+    sluicelib.sluice("build", "--zone-file", tmp_path / "in.zone", "--origin", origin, "--out", tmp_path / "data")
+    assert toollib.manifest(tmp_path / "data")["zones"][0]["name"] == origin + "."
+    server = sluicelib.Server(tmp_path / "data")
+    with server:
+        assert server.ask(origin, "NS").answer
+
+
 # ---- same input, changed input ----------------------------------------------------------------------
 
 
