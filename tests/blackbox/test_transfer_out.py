@@ -468,6 +468,18 @@ def test_pipelined(primary):
         assert serverlib.read_message(sock) == b""
 
 
+@pytest.mark.parametrize("algorithm", ["hmac-sha256", "hmac-sha512"])
+def test_signed_stream(algorithm, primary):
+    """Every one of many messages carries a signature that holds."""
+    key = Key(algorithm=algorithm)
+    p = primary(key, records=BIG, transfer=f"transfer: {{tsig: {key.name}}}\n")
+    done = sluicelib.run("dig", f"@{HOST}", "-p", p.server.port, "example.com", "AXFR", "-y",
+                         f"{algorithm}:{key.name}:{key.secret}")
+    assert done.returncode == 0 and "failed" not in done.stdout, done.stdout[-1000:]
+    assert done.stdout.count("TSIG") > 100
+    assert done.stdout.count("TXT") == 15000
+
+
 def test_half_closed(primary):
     p = primary(records=BIG, transfer=allow())
     with serverlib.connect(p.server) as sock:
