@@ -293,11 +293,11 @@ def tc_in_query(p, ours, theirs, _tcp):
     return p.flags & 0x200 and ours and theirs and theirs.rcode == FORMERR
 
 
-@known("AXFR over UDP is not defined (RFC 5936 section 4.2) and a transfer that is not allowed is REFUSED"
-       " whether the zone exists or not; NSD says NOTIMP or NOTAUTH")
+@known("AXFR over UDP is not defined (RFC 5936 section 4.2): REFUSED, or NOTAUTH where no such zone is, as over"
+       " TCP (section 2.2.1); NSD says NOTIMP")
 def transfer(p, ours, theirs, _tcp):
-    return p.rdtype in (251, 252) and ours and ours.rcode == REFUSED and theirs and (
-        theirs.rcode in (NOTIMP, NOTAUTH, FORMERR))
+    return p.rdtype in (251, 252) and ours and ours.rcode in (REFUSED, NOTAUTH) and theirs and (
+        theirs.rcode in (NOTIMP, NOTAUTH, REFUSED, FORMERR))
 
 
 @known("An option that overruns its OPT cannot be read (RFC 6891 section 6.1.2, RFC 1035 section 4.1.1:"
@@ -310,6 +310,13 @@ def broken_option(p, ours, _theirs, _tcp):
        " FORMERR); NSD looks only for an OPT")
 def broken_records(p, ours, theirs, _tcp):
     return p.opcode == 0 and not p.whole and ours and ours.rcode == FORMERR and theirs
+
+
+@known("A COOKIE of another length than 8 or 16 to 40 is FORMERR (RFC 7873 section 5.2.2); this NSD ignores"
+       " cookies, since one that answers them sends broken OPTs for two")
+def broken_cookie(p, ours, _theirs, _tcp):
+    first = [length for code, length in filter(None, p.option_lengths()) if code == 10][:1]
+    return first and first[0] != 8 and not 16 <= first[0] <= 40 and ours and ours.rcode == FORMERR
 
 
 @known("A record beside the OPT in the additional section says nothing about the question, as an"
