@@ -1,15 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steered queries of a batch, one step ahead.
+ * What a batch of queries can know one step ahead of its answers.
  *
  * A steered answer hangs on a chain of places in memory: domain, location table, draw tables, the
- * endpoint's records.  With many domains and clients from everywhere hardly any of them is in the
- * cache, and one query after the other would wait for each.  Here every step goes over all queries
- * of the batch before the next one, so that these waits overlap.
+ * endpoint's records; an answer from a wildcard or a referral on the node above the name.  In a
+ * large configuration with clients from everywhere hardly any of them is in the cache, and one
+ * query after the other would wait for each.  Here every step goes over all queries of the batch
+ * before the next one, so that these waits overlap.
  */
 #include "server/answer.h"
 
-enum { AHEAD_MAX = 64 }; /* steered queries of a batch; more go without */
+enum { AHEAD_MAX = 64 }; /* queries of a batch of either kind; more go without */
+
+/* ---- names that are not there: wildcards and referrals -----------------------------------------
+ */
+
+/* True if the lookup of the encloser will begin at the name above. */
+static bool asks_above(const struct query *q) {
+  if (q->verdict != VERDICT_LOOK_UP || !q->zone || q->hint)
+    return false;
+  const struct image_header *h = q->zone->image->header;
+  return q->name.labels > h->apex_labels + 1 && q->name.labels <= h->max_labels + 1;
+}
+
+static void fetch_enclosers(struct query *queries, size_t count) {
+  const struct image_node *enclosers[AHEAD_MAX];
+  const struct image *images[AHEAD_MAX];
+  size_t n = 0;
+  for (size_t i = 0; i < count && n < AHEAD_MAX; i++) {
+    if (!asks_above(&queries[i]))
+      continue;
+    images[n] = queries[i].zone->image;
+    enclosers[n] = qname_probe(images[n], queries[i].name.hash[1]);
+    if (enclosers[n])
+      qname_prefetch_node(enclosers[n++]);
+  }
+  for (size_t i = 0; i < n; i++)
+    if (enclosers[i]->wildcard != 0)
+      qname_prefetch_node(image_node_at(images[i], enclosers[i]->wildcard));
+}
+
+/* ---- steered names -----------------------------------------------------------------------------
+ */
 
 static bool may_be_steered(const struct query *q) {
   return q->verdict == VERDICT_LOOK_UP && q->zone && q->hint && q->hint->domain != 0;
@@ -85,6 +117,7 @@ static void fetch_records(struct query *q) {
 
 void query_look_ahead(struct query *queries, size_t count, struct query_worker *worker) {
   struct query *steered[AHEAD_MAX];
+  fetch_enclosers(queries, count);
   size_t n = find_steered(queries, count, steered);
   for (size_t i = 0; i < n; i++)
     fetch_domain(steered[i]);

@@ -35,6 +35,27 @@ static inline const struct image_node *qname_find(const struct qname *q, const s
   return image_find(image, q->name + q->at[i], (size_t)q->len - q->at[i], q->hash[i]);
 }
 
+/* The first node whose hash looks like the one given; its name is not compared, so that nothing
+ * but slots is read.  NULL: there is no such name. */
+static inline const struct image_node *qname_probe(const struct image *image, uint64_t hash) {
+  uint32_t count = image->header->slot_count;
+  uint32_t tag = (uint32_t)(hash >> 32);
+  uint32_t i = image_slot_index(image->header, hash);
+  for (; image->slots[i].node != 0; i = i + 1 == count ? 0 : i + 1)
+    if (image->slots[i].tag == tag)
+      return image_node_at(image, image->slots[i].node);
+  return NULL;
+}
+
+static inline void qname_prefetch_slot(const struct image *image, uint64_t hash) {
+  __builtin_prefetch(&image->slots[image_slot_index(image->header, hash)]);
+}
+
+static inline void qname_prefetch_node(const struct image_node *node) {
+  __builtin_prefetch(node);
+  __builtin_prefetch((const uint8_t *)node + 64);
+}
+
 /*
  * The closest encloser of a name that does not exist itself (RFC 4592 section 3.3.1): the node of
  * the longest suffix that has one; the apex at the latest.

@@ -213,17 +213,11 @@ void query_locate(struct query *q) {
   if (q->verdict != VERDICT_LOOK_UP || !q->zone)
     return;
   const struct image *image = q->zone->image;
-  uint32_t count = image->header->slot_count;
-  uint32_t tag = (uint32_t)(q->name.hash[0] >> 32);
-  uint32_t i = image_slot_index(image->header, q->name.hash[0]);
-  for (; image->slots[i].node != 0; i = i + 1 == count ? 0 : i + 1) {
-    if (image->slots[i].tag != tag)
-      continue;
-    q->hint = image_node_at(image, image->slots[i].node);
-    __builtin_prefetch(q->hint);
-    __builtin_prefetch((const uint8_t *)q->hint + 64);
-    return;
-  }
+  q->hint = qname_probe(image, q->name.hash[0]);
+  if (q->hint)
+    qname_prefetch_node(q->hint);
+  else if (q->name.labels > image->header->apex_labels + 1)
+    qname_prefetch_slot(image, q->name.hash[1]); /* of the name above, for query_look_ahead() */
 }
 
 /* ---- step three --------------------------------------------------------------------------------
