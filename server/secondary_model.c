@@ -42,7 +42,7 @@ static bool take_old(struct secondary_model *model, const struct records *old, s
       owner = arena_copy(&model->memory, rr.start, rr.owner_len, NAME_PAD);
     if (owner == NULL)
       return false;
-    /* The model only reads its records, so those of a mapped file can stand in it. */
+    /* The model only reads its records, so those of an open file can stand in it. */
     list->items[list->count++] = (struct item){.rr = {.owner = owner,
                                                       .rdata = (uint8_t *)(uintptr_t)rr.rdata,
                                                       .rdata_len = rr.rdata_len,

@@ -3,7 +3,7 @@
  * One zone transfer on a TCP connection: opens its files in a thread of the pool, then gives its
  * messages one at a time, framed and signed, as fast as the connection takes them.
  *
- * The files stay mapped until the job is dropped, so a reload in between changes nothing for it.
+ * The files stay in memory until the job is dropped, so a reload in between changes nothing for it.
  * All functions belong to the thread of the loop.
  */
 #ifndef SLUICE_SERVER_TRANSFER_JOB_H

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/transfer_share.h"
+
 enum { MAX_BUILDS = 1000 /* looked at; a data folder has fewer than ten */ };
 
 bool transfer_is_current(uint32_t have, uint32_t serial) {
@@ -85,7 +87,8 @@ static bool open_old(struct transfer_data *data, const struct transfer_wish *wis
   if (path != NULL && split_path(path, &folder, &id, &file)) {
     search.folder = path;
     search_builds(&search, id, file);
-    ok = search.found != NULL && !search.ambiguous && records_open(&data->old, search.found, why) &&
+    ok = search.found != NULL && !search.ambiguous &&
+         transfer_share_open(&data->old, search.found, why) &&
          data->old.header->serial == wish->have;
   }
   free(search.found);
@@ -106,12 +109,12 @@ static void choose_kind(struct transfer_data *data, const struct transfer_wish *
     data->kind = TRANSFER_DIFF;
     return;
   }
-  records_close(&data->old);
+  transfer_share_close(&data->old);
 }
 
 bool transfer_data_open(struct transfer_data *data, const struct transfer_wish *wish, char *why) {
   *data = (struct transfer_data){.kind = TRANSFER_ALL};
-  if (!records_open(&data->now, wish->path, why))
+  if (!transfer_share_open(&data->now, wish->path, why))
     return false;
   if (data->now.header->serial != wish->serial) {
     snprintf(why, TRANSFER_WHY, "%.300s: serial %u, not %u as served", wish->path,
@@ -125,6 +128,6 @@ bool transfer_data_open(struct transfer_data *data, const struct transfer_wish *
 
 void transfer_data_close(struct transfer_data *data) {
   transfer_diff_close(&data->diff);
-  records_close(&data->old);
-  records_close(&data->now);
+  transfer_share_close(&data->old);
+  transfer_share_close(&data->now);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zones/records.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/fs.h"
 #include "base/name.h"
 #include "zones/record.h"
 
@@ -18,6 +16,8 @@ enum {
   CLASS_IN = 1,
   SOA_NUMBERS = 20, /* octets behind the two names, RFC 1035 section 3.3.13 */
 };
+
+static const size_t FILE_LIMIT = (size_t)1 << 36; /* more than any zone has */
 
 static uint16_t read16(const uint8_t *p) {
   return (uint16_t)(p[0] << 8 | p[1]);
@@ -179,43 +179,26 @@ bool records_open_memory(struct records *records, const uint8_t *data, size_t si
 }
 
 bool records_open(struct records *records, const char *path, char *why) {
-  *records = (struct records){.base = NULL};
   char problem[WHY];
-  struct stat st;
-  void *map = MAP_FAILED;
+  uint8_t *data = NULL;
   size_t size = 0;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0 || fstat(fd, &st) != 0) {
-    snprintf(problem, WHY, "%s", strerror(errno));
-    goto fail;
-  }
-  size = (size_t)st.st_size;
-  if (!S_ISREG(st.st_mode) || size < sizeof(struct records_header)) {
-    snprintf(problem, WHY, "not a file of a zone's records");
-    goto fail;
-  }
-  map = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (map == MAP_FAILED) {
-    snprintf(problem, WHY, "cannot map it: %s", strerror(errno));
-    goto fail;
-  }
-  close(fd);
-  fd = -1;
-  if (records_open_memory(records, map, size, problem)) {
-    records->mapped = true;
+  *records = (struct records){.base = NULL};
+  /* Memory of our own: a truncation would end who reads a mapped file with SIGBUS, and offsets in
+   * it could change after the check. */
+  if (!fs_read(path, FILE_LIMIT, &data, &size, why))
+    return false;
+  if (records_open_memory(records, data, size, problem)) {
+    records->owned = true;
     return true;
   }
-  munmap(map, size);
-fail:
-  if (fd >= 0)
-    close(fd);
+  free(data);
   snprintf(why, WHY, "%.200s: %.280s", path, problem);
   return false;
 }
 
 void records_close(struct records *records) {
-  if (records->mapped)
-    munmap((void *)(uintptr_t)records->base, records->size);
+  if (records->owned)
+    free((void *)(uintptr_t)records->base);
   *records = (struct records){.base = NULL};
 }
 

@@ -59,7 +59,7 @@ bool records_compile(const struct model_zone *zone, uint32_t serial, struct buf 
 struct records {
   const uint8_t *base;
   size_t size;
-  bool mapped; /* base is ours to unmap */
+  bool owned; /* base is ours to free */
   const struct records_header *header;
 };
 
@@ -75,7 +75,7 @@ struct records_rr {
 };
 
 /*
- * Maps a file and checks all of it.  False with a one-line reason in `why` (512 bytes) when it is
+ * Reads a file and checks all of it.  False with a one-line reason in `why` (512 bytes) when it is
  * missing, truncated, of another version, damaged or out of order.  After that every offset that
  * records_read() gives can be trusted.  records_open_memory() checks bytes that the caller keeps,
  * aligned to 8.

@@ -128,3 +128,45 @@ Test(transfer_open, served_file_is_wrong) {
   cr_expect(!transfer_data_open(&d, &wish, why));
   cr_expect(strstr(why, "No such file") != NULL, "%s", why);
 }
+
+static void path_of(const char *id, char path[256]) {
+  snprintf(path, 256, "%s/builds/%s/zones/example.com.records", data, id);
+}
+
+/* Every transfer reads all of a file; what is done to it meanwhile hurts nobody. */
+Test(transfer_open, survives_truncation) {
+  struct transfer_data d, again;
+  struct records_rr rr;
+  char why[TRANSFER_WHY] = "", path[256];
+  cr_assert(open_from(&d, 8, true, 6, why), "%s", why);
+  cr_expect_eq(d.kind, TRANSFER_DIFF);
+  path_of("dddddddddddddddd", path);
+  cr_assert_eq(truncate(path, 0), 0);
+  path_of("bbbbbbbbbbbbbbbb", path);
+  cr_assert_eq(truncate(path, 0), 0);
+  uint64_t count = 0;
+  for (size_t at = records_first(); at < d.now.size; count++)
+    at = records_read(&d.now, at, &rr);
+  cr_expect_eq(count, d.now.header->record_count);
+  for (size_t i = 0; i < d.diff.deleted.count; i++)
+    records_read(&d.old, d.diff.deleted.offsets[i], &rr);
+  cr_expect(!open_from(&again, 8, false, 0, why));
+  transfer_data_close(&d);
+}
+
+Test(transfer_open, reads_a_file_once) {
+  struct transfer_data a, b, c;
+  char why[TRANSFER_WHY] = "";
+  cr_assert(open_from(&a, 8, false, 0, why), "%s", why);
+  cr_assert(open_from(&b, 8, false, 0, why), "%s", why);
+  cr_expect_eq(a.now.base, b.now.base);
+  transfer_data_close(&a);
+  cr_assert(open_from(&c, 8, false, 0, why), "%s", why);
+  cr_expect_eq(c.now.base, b.now.base);
+  transfer_data_close(&b);
+  cr_expect_eq(c.now.header->serial, 8); /* the last user frees it */
+  transfer_data_close(&c);
+  write_build("dddddddddddddddd", HEAD("9") "a A 192.0.2.9\n");
+  cr_assert(open_from(&a, 9, false, 0, why), "%s", why); /* another file of the same name */
+  transfer_data_close(&a);
+}
