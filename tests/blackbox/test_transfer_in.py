@@ -25,6 +25,9 @@ import sluicelib
 from primaries import HOST, ZONE, Key, zone_text
 
 
+ALIAS = f"alias: {{CNAME: ns.{ZONE}}}"  # from a zone of the build into the secondary zone
+
+
 class Secondary:
     """A sluiced that has the zone from a primary, which need not run yet."""
 
@@ -34,7 +37,7 @@ class Secondary:
         self.state = folder / "state"
         self.config = folder / "sluice.yaml"
         self.key, self.start_server = key, start
-        self.data = sluicelib.build(make_config(zone="example.com"), folder / "data")
+        self.data = sluicelib.build(make_config(zone="example.com", records=ALIAS), folder / "data")
         tsig = f", tsig: {key.name}" if key else ""
         self.config.write_text(f"{key.yaml() if key else ''}secondary:\n"
                                f"  - {{zone: {ZONE}, primaries: [\"{HOST}@{self.primary_port}\"]"
@@ -508,6 +511,19 @@ def test_the_builds_own_zone_wins(secondary, make_config):
         mine.server.reload()
         assert sluicelib.rdata(mine.ask(f"here.{ZONE}")) == ["192.0.2.77"]
         mine.server.wait_log("the build has a zone of this name too")
+    finally:
+        script.close()
+
+
+def test_an_alias_of_the_build_leads_into_the_zone(secondary):
+    mine = secondary()
+    reply = mine.ask("alias.example.com")
+    assert sluicelib.rcode(reply) == "NOERROR"  # nothing is known of the target: the alias alone
+    assert sluicelib.rdata(reply) == [f"ns.{ZONE}"]
+    script = Script(mine)
+    try:
+        mine.wait_serial(1)
+        assert sluicelib.rdata(mine.ask("alias.example.com"), "A") == ["192.0.2.53"]
     finally:
         script.close()
 
