@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "server/notify_word.h"
 #include "server/secondary_private.h"
 #include "server/wire.h"
 
@@ -362,34 +363,29 @@ static void on_confirm(uv_timer_t *timer) {
 /* ---- NOTIFY -----------------------------------------------------------------------------------
  */
 
-/* A NOTIFY on its way from the thread that answered it: one word, so that no lock is needed. */
-#define NOTIFY_SET (UINT64_C(1) << 63)
-#define NOTIFY_HAS_SERIAL (UINT64_C(1) << 62)
-enum { NOTIFY_PRIMARY_SHIFT = 32, NOTIFY_PRIMARY_MASK = 0xffff };
-
 /* In the thread that answers. */
 static void on_notify(void *arg, size_t zone, unsigned primary, bool has_serial, uint32_t serial) {
   struct secondary *s = arg;
-  uint64_t word = NOTIFY_SET | (uint64_t)primary << NOTIFY_PRIMARY_SHIFT;
-  if (has_serial)
-    word |= NOTIFY_HAS_SERIAL | serial;
-  atomic_store(&s->zones[zone].notified, word);
+  _Atomic uint64_t *notified = &s->zones[zone].notified;
+  uint64_t word = notify_word(primary, has_serial, serial);
+  uint64_t waiting = atomic_load(notified);
+  while (!atomic_compare_exchange_weak(notified, &waiting, notify_word_merge(waiting, word))) {
+  }
   uv_async_send(&s->async);
 }
 
 static void take_notify(struct managed *m, uint64_t word) {
   struct secondary *s = m->owner;
-  unsigned primary = (unsigned)(word >> NOTIFY_PRIMARY_SHIFT) & NOTIFY_PRIMARY_MASK;
   s->counters[SECONDARY_NOTIFIES]++;
-  secondary_zone_notify(&m->zone, primary, (word & NOTIFY_HAS_SERIAL) != 0, (uint32_t)word,
-                        secondary_now(s));
+  secondary_zone_notify(&m->zone, notify_word_primary(word), notify_word_has_serial(word),
+                        (uint32_t)word, secondary_now(s));
 }
 
 static void on_async(uv_async_t *async) {
   struct secondary *s = async->data;
   for (size_t i = 0; i < s->count; i++) {
     uint64_t word = atomic_exchange(&s->zones[i].notified, 0);
-    if (word & NOTIFY_SET)
+    if (word != 0)
       take_notify(&s->zones[i], word);
   }
   secondary_look_at_all(s);

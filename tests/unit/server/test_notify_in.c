@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "server/notify_in.h"
+#include "server/notify_word.h"
 #include "transfer_helper.h"
 #include "tsig_vectors.h"
 
@@ -178,4 +179,18 @@ Test(notify_in, a_bad_signature_counts_even_from_a_primary) {
   cr_assert_eq(rcode(&m), RCODE_NOTAUTH);
   cr_assert_eq(told.calls, 0u);
   tsig_close(&session);
+}
+
+/* Two that come before the first one was acted on. */
+Test(notify_in, none_is_lost) {
+  uint64_t older = notify_word(2, true, 41), newer = notify_word(3, true, 42);
+  cr_expect_eq(notify_word_merge(0, older), older);
+  cr_expect_eq(notify_word_merge(newer, newer), newer);
+  cr_expect_eq(notify_word_merge(newer, older), notify_word(3, false, 0));
+  cr_expect_eq(notify_word_merge(older, newer), notify_word(3, false, 0));
+  cr_expect_eq(notify_word_merge(newer, notify_word(1, false, 0)), notify_word(1, false, 0));
+  cr_expect_eq(notify_word_merge(notify_word(1, false, 0), older), notify_word(2, false, 0));
+  cr_expect(
+      !notify_word_has_serial(notify_word_merge(newer, notify_word(2, true, 42u + INT32_MAX))));
+  cr_expect_eq(notify_word_primary(notify_word(0xffff, true, UINT32_MAX)), 0xffffu);
 }
