@@ -145,7 +145,7 @@ static void load_done(uv_work_t *work, int status) {
     return;
   }
   char protect_why[PROTECT_WHY];
-  if (!protect_reload(&server->protect, protect_why))
+  if (!server->request.keep_build && !protect_reload(&server->protect, protect_why))
     log_warning("the old cookie secrets stay in use: %s", protect_why);
   bool ok = server->loaded != NULL && publish(server, server->loaded, server->load_why);
   server->loaded = NULL;
@@ -402,6 +402,8 @@ void server_stop(struct server *server) {
 
 void server_close(struct server *server) {
   char why[FACTS_WHY];
+  bool has_run = server->stopping;
+  server->stopping = true; /* signals that come from here on must not stop or load what is going */
   worker_stop(server->workers);
   tcp_stop(server->tcp);
   server_tls_stop(&server->tls);
@@ -410,7 +412,7 @@ void server_close(struct server *server) {
   secondary_stop(server->secondary);
   uv_run(server->loop, UV_RUN_DEFAULT);
   tell_waiters(server->next, "the server is stopping", "");
-  if (server->facts != NULL && server->stopping && !facts_flush(server->facts, why))
+  if (server->facts != NULL && has_run && !facts_flush(server->facts, why))
     log_error("the status of endpoints cannot be saved: %s", why);
   load_free(server->served);
   secondary_close(server->secondary);
