@@ -153,6 +153,8 @@ static void connection_close(struct connection *c) {
     say_end(c);
   drop_input(c);
   drop_transfer(c);
+  c->tcp->held -= c->output_length; /* its end frees it soon */
+  c->output_length = 0;
   tcp_clients_remove(&c->tcp->clients, &c->place);
   count(&c->tcp->counters.open, UINT64_MAX); /* minus one */
   uv_close((uv_handle_t *)&c->handle, on_closed);
@@ -167,12 +169,29 @@ static void touch(struct connection *c) {
   tcp_clients_touch(&c->tcp->clients, &c->place);
 }
 
+/*
+ * Room for unfinished input or output of a connection.  As where there are too many connections,
+ * those that were idle for longest give way: else who holds all of it would shut out everybody
+ * whose query comes in two parts.
+ */
+static bool make_room(struct connection *c, size_t length) {
+  struct tcp *tcp = c->tcp;
+  while (tcp->held + length > HELD_MAX) {
+    struct tcp_place *idlest = tcp_clients_idlest(&tcp->clients);
+    if (idlest == NULL || idlest == &c->place)
+      return false;
+    count(&tcp->counters.evicted, 1);
+    connection_close(connection_at(idlest));
+  }
+  return true;
+}
+
 /* Keeps what cannot be answered yet; `data` may not be c->input. */
 static void keep_input(struct connection *c, const uint8_t *data, size_t length) {
   drop_input(c);
   if (length == 0)
     return;
-  c->input = c->tcp->held + length <= HELD_MAX ? malloc(length) : NULL;
+  c->input = make_room(c, length) ? malloc(length) : NULL;
   if (c->input == NULL) {
     connection_close(c);
     return;
@@ -206,12 +225,14 @@ static void on_written(uv_write_t *request, int status) {
 
 /* The client is slower than its questions: nothing more is read from it until it has caught up. */
 static void write_later(struct connection *c, const uint8_t *data, size_t length) {
-  uint8_t *copy = c->tcp->held + length <= HELD_MAX ? malloc(length) : NULL;
-  if (copy == NULL) {
+  uint8_t *copy = malloc(length);
+  if (copy != NULL)
+    memcpy(copy, data, length); /* first: `data` may be where another connection says its end */
+  if (copy == NULL || !make_room(c, length)) {
+    free(copy);
     connection_close(c);
     return;
   }
-  memcpy(copy, data, length);
   uv_buf_t buffer = uv_buf_init((char *)copy, (unsigned)length);
   c->write.data = c;
   if (uv_write(&c->write, (uv_stream_t *)&c->handle, &buffer, 1, on_written) != 0) {

@@ -77,6 +77,37 @@ def test_one_client_cannot_take_all_places(data, start):
             sock.close()
 
 
+def all_is_read(server):
+    """True once the server has read all that has arrived for it."""
+    port = f":{server.port:04X}"
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        fields = [line.split() for line in table]
+    return all(f[4].endswith(":00000000") for f in fields if f[1].endswith(port) and f[3] == "01")
+
+
+def test_parts_of_messages_do_not_shut_others_out(data, start):
+    """Who fills the memory for unfinished messages loses them as soon as others need some."""
+    held, part = 64 << 20, 60000
+    serverlib.raise_own_limit(held // part + 200)
+    server = start(data, "--tcp-idle", "600")
+    greedy = []
+    try:
+        for left in range(held, 0, -part):
+            greedy.append(connect(server))
+            greedy[-1].sendall((b"\xff\xff" + bytes(part))[:min(left, part)])
+        wait_for(lambda: all_is_read(server), "all parts are held")
+        with connect(server) as sock:
+            sock.sendall(message() + message()[:5])
+            assert read_message(sock)
+            sock.sendall(message()[5:])
+            assert read_message(sock)
+        assert greedy[0].recv(1) == b""
+        assert counters(server)["tcp_evicted"] == 1
+    finally:
+        for sock in greedy:
+            sock.close()
+
+
 def test_idle_time_is_a_setting(data, start):
     server = start(data, "--tcp-idle", "1")
     with connect(server) as idle, connect(server) as partial:
