@@ -61,6 +61,12 @@ static void add(struct diag_list *list, enum diag_level level, struct diag_pos p
     list->errors++;
 }
 
+const char *diag_where(struct diag_pos pos, const char *path, char *out) {
+  bool same = pos.path == NULL || (path != NULL && strcmp(pos.path, path) == 0);
+  snprintf(out, DIAG_WHERE, "%.250s%sline %u", same ? "" : pos.path, same ? "" : ", ", pos.line);
+  return out;
+}
+
 void diag_error(struct diag_list *list, struct diag_pos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);

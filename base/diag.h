@@ -44,6 +44,11 @@ void diag_error(struct diag_list *list, struct diag_pos pos, const char *format,
 void diag_warning(struct diag_list *list, struct diag_pos pos, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Where another fault stands, as seen from `path`: "line 4", or "PATH, line 4" when that is another
+ * file.  Writes at most DIAG_WHERE bytes to `out` and returns it. */
+enum { DIAG_WHERE = 300 };
+const char *diag_where(struct diag_pos pos, const char *path, char *out);
+
 /* Orders by path, line, column; then drops exact repetitions. */
 void diag_sort(struct diag_list *list);
 

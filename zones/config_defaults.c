@@ -158,6 +158,10 @@ bool config_defaults_read(struct config *config, const struct yaml_node *root,
     d->file = *file;
   if ((node = yaml_get(root, "health")) != NULL) {
     d->health = config_health_block(file, node);
+    if (d->health != NULL && !config_health_check_times(file, node, d->health)) {
+      json_decref(d->health); /* said here, so that domains are not blamed */
+      d->health = NULL;
+    }
     ok = d->health != NULL && ok;
   }
   if (d->profiles == NULL)

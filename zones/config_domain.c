@@ -341,6 +341,36 @@ static void check_cut(struct config *config, const struct model_zone *zone,
              top->pos.path, top->pos.line);
 }
 
+static bool name_exists(const struct model_zone *zone, const uint8_t *name) {
+  for (size_t i = 0; i < zone->domain_count; i++)
+    if (name_is_below_or_equal(zone->domains[i].steer->owner, name))
+      return true;
+  return zone_check_exists(zone, name);
+}
+
+/* The host of a wildcard that the wildcard itself answers for would be asked for without end. */
+static void check_wildcard_host(struct config *config, const struct model_zone *zone,
+                                const struct model_domain *domain) {
+  const struct steer_domain *s = domain->steer;
+  static const uint8_t star[] = {1, '*'};
+  if (!s->offers[STEER_CNAME] || memcmp(s->owner, star, sizeof star) != 0)
+    return;
+  const uint8_t *encloser = s->owner + sizeof star;
+  for (uint32_t i = 0; i < s->endpoint_count; i++) {
+    const uint8_t *child = s->endpoints[i].host;
+    char host[NAME_MAX_TEXT];
+    if (child == NULL || name_equal(child, encloser) || !name_is_below_or_equal(child, encloser))
+      continue;
+    while (name_labels(child) > name_labels(encloser) + 1)
+      child += *child + 1;
+    if (!name_exists(zone, child)) /* RFC 4592 section 3.3.1: no closer encloser */
+      diag_error(config->problems, (struct diag_pos){domain->path, 0, 0},
+                 "the endpoint `%s` is `%s`, which this wildcard itself answers for; name a host "
+                 "that exists",
+                 s->endpoints[i].name, name_to_text(host, s->endpoints[i].host));
+  }
+}
+
 void config_check_collisions(struct config *config, const struct model_zone *zone) {
   for (size_t i = 0; i < zone->domain_count; i++) {
     const struct model_domain *domain = &zone->domains[i];
@@ -348,5 +378,6 @@ void config_check_collisions(struct config *config, const struct model_zone *zon
       continue;
     check_cut(config, zone, domain);
     check_collision(config, zone, domain);
+    check_wildcard_host(config, zone, domain);
   }
 }

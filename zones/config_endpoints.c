@@ -22,19 +22,6 @@ bool domain_endpoint_has(const struct steer_endpoint *endpoint, enum steer_type 
   return false;
 }
 
-/* A value with a colon, or whose last label is all digits, must be an address. */
-static bool looks_like_address(const char *text) {
-  if (strchr(text, ':') != NULL)
-    return true;
-  size_t len = strlen(text);
-  if (len > 0 && text[len - 1] == '.')
-    len--;
-  size_t digits = 0;
-  while (digits < len && text[len - 1 - digits] >= '0' && text[len - 1 - digits] <= '9')
-    digits++;
-  return digits > 0 && (digits == len || text[len - 1 - digits] == '.');
-}
-
 static bool add_address(struct domain_reading *d, struct steer_endpoint *e, const uint8_t *octets,
                         bool v6, const struct yaml_node *node) {
   size_t size = v6 ? 16 : 4;
@@ -75,10 +62,12 @@ static bool not_an_address(struct domain_reading *d, const struct yaml_node *nod
                  key, key);
     return false;
   }
+  bool url = node->kind == YAML_SCALAR && strstr(node->text, "://") != NULL;
   config_error(&d->file, node,
                "%s is not an address; write an IPv4 address such as 192.0.2.4 or an IPv6 address "
-               "such as 2001:db8::4",
-               config_show(node, show));
+               "such as 2001:db8::4%s",
+               config_show(node, show),
+               url ? ", or a host name alone (path and port of checks stand under `health`)" : "");
   return false;
 }
 
@@ -98,8 +87,20 @@ static bool read_host(struct domain_reading *d, struct steer_endpoint *e,
                       const struct yaml_node *node) {
   uint8_t name[NAME_BUF];
   char show[CONFIG_SHOW];
+  if (node->kind == YAML_SCALAR && strpbrk(node->text, "/*\\") != NULL) {
+    config_error(
+        &d->file, node,
+        "%s is neither an address nor a host name; write it without a scheme, path, prefix "
+        "length or pattern",
+        config_show(node, show));
+    return false;
+  }
   if (!config_host(&d->file, node, "the endpoint", name))
     return false;
+  if (name[0] == 0) {
+    config_error(&d->file, node, "the root is no host; write a host name or an address");
+    return false;
+  }
   if (name_equal(name, d->steer->owner)) {
     config_error(&d->file, node,
                  "%s is this domain itself, which would answer with itself; name "
@@ -119,7 +120,7 @@ static bool read_host(struct domain_reading *d, struct steer_endpoint *e,
 /* An address, or a host name where `host_ok`. */
 static bool read_target(struct domain_reading *d, struct steer_endpoint *e,
                         const struct yaml_node *node) {
-  if (node->kind != YAML_SCALAR || looks_like_address(node->text))
+  if (node->kind != YAML_SCALAR || host_name_is_address(node->text, node->len))
     return read_address(d, e, node);
   if (node->len == 0) {
     config_error(&d->file, node,
@@ -138,7 +139,8 @@ static bool read_list(struct domain_reading *d, struct steer_endpoint *e,
   }
   for (size_t i = 0; i < node->count; i++) {
     const struct yaml_node *item = node->items[i];
-    bool host = item->kind == YAML_SCALAR && item->len > 0 && !looks_like_address(item->text);
+    bool host =
+        item->kind == YAML_SCALAR && item->len > 0 && !host_name_is_address(item->text, item->len);
     char show[CONFIG_SHOW];
     if (host && node->count == 1) {
       ok = read_host(d, e, item) && ok;
@@ -168,7 +170,7 @@ static bool read_map(struct domain_reading *d, struct steer_endpoint *e,
                  "an endpoint has either `addresses` or `host`, not both");
     return false;
   }
-  if (host != NULL && host->kind == YAML_SCALAR && looks_like_address(host->text)) {
+  if (host != NULL && host->kind == YAML_SCALAR && host_name_is_address(host->text, host->len)) {
     config_error(&d->file, host, "`host` is for a host name; write addresses under `addresses`");
     return false;
   }

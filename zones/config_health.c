@@ -20,6 +20,7 @@ enum kind {
   KIND_PORT,
   KIND_TEXT,
   KIND_PATH,
+  KIND_WEB_HOST,
   KIND_METHOD,
   KIND_BOOL,
   KIND_HEADERS,
@@ -48,7 +49,7 @@ static const struct field fields[] = {
     {"damping", KIND_DAMPING, T_ALL},
     {"port", KIND_PORT, T_WEB | T_TCP | T_DNS},
     {"path", KIND_PATH, T_WEB},
-    {"host", KIND_TEXT, T_WEB},
+    {"host", KIND_WEB_HOST, T_WEB},
     {"method", KIND_METHOD, T_WEB},
     {"headers", KIND_HEADERS, T_WEB},
     {"follow_redirects", KIND_BOOL, T_WEB},
@@ -88,11 +89,43 @@ static json_t *read_method(const struct config_file *file, const struct yaml_nod
   return i < 0 ? NULL : json_string(methods[i]);
 }
 
+/* ASCII without spaces and control characters. */
+static bool is_visible(const char *text) {
+  for (; *text != '\0'; text++)
+    if (*text <= ' ' || *text >= 0x7f)
+      return false;
+  return true;
+}
+
+/* A field value of RFC 9110 section 5.5: no control characters but tabs. */
+static bool is_header_value(const char *text) {
+  for (; *text != '\0'; text++)
+    if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
+      return false;
+  return true;
+}
+
 static json_t *read_path(const struct config_file *file, const struct yaml_node *node) {
   char show[CONFIG_SHOW];
-  if (node->kind == YAML_SCALAR && node->text[0] == '/' && strpbrk(node->text, " \t\r\n") == NULL)
+  if (node->kind == YAML_SCALAR && node->text[0] == '/' && is_visible(node->text))
     return json_string(node->text);
-  config_error(file, node, "`path` must start with `/` and hold no spaces, this is %s",
+  config_error(file, node,
+               "`path` must start with `/` and hold no spaces, control characters or letters "
+               "outside of ASCII (write these as %%20 and so on), this is %s",
+               config_show(node, show));
+  return NULL;
+}
+
+/* The Host header and the TLS SNI: more than one line would be a header of its own. */
+static json_t *read_web_host(const struct config_file *file, const struct yaml_node *node) {
+  static const char allowed[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:[]";
+  char show[CONFIG_SHOW];
+  if (node->kind == YAML_SCALAR && node->len > 0 && node->len <= NAME_MAX_WIRE &&
+      strspn(node->text, allowed) == node->len)
+    return json_string(node->text);
+  config_error(file, node,
+               "`host` must be a host name such as cdn.example.com (or an address), this is %s",
                config_show(node, show));
   return NULL;
 }
@@ -111,8 +144,10 @@ static json_t *read_headers(const struct config_file *file, const struct yaml_no
       config_error(file, pair->key, "%s is not the name of an HTTP header",
                    config_show(pair->key, show));
       ok = false;
-    } else if (pair->value->kind != YAML_SCALAR || strpbrk(pair->value->text, "\r\n") != NULL) {
-      config_error(file, pair->value, "the value of a header must be a text of one line");
+    } else if (pair->value->kind != YAML_SCALAR || !is_header_value(pair->value->text)) {
+      config_error(file, pair->value,
+                   "the value of a header must be a text of one line without control "
+                   "characters");
       ok = false;
     } else if (ok) {
       ok = json_object_set_new(headers, pair->key->text, json_string(pair->value->text)) == 0;
@@ -223,6 +258,8 @@ static json_t *read_value(const struct config_file *file, const struct yaml_node
     return config_name(file, node, what) ? json_string(node->text) : NULL;
   case KIND_PATH:
     return read_path(file, node);
+  case KIND_WEB_HOST:
+    return read_web_host(file, node);
   case KIND_METHOD:
     return read_method(file, node);
   case KIND_BOOL:
@@ -269,6 +306,19 @@ static json_t *read_block(const struct config_file *file, const struct yaml_node
 
 json_t *config_health_block(const struct config_file *file, const struct yaml_node *node) {
   return read_block(file, node, "`health`", fields, COUNT(fields));
+}
+
+bool config_health_check_times(const struct config_file *file, const struct yaml_node *node,
+                               const json_t *block) {
+  const json_t *interval = json_object_get(block, "interval");
+  const json_t *timeout = json_object_get(block, "timeout");
+  if (interval == NULL || timeout == NULL ||
+      json_integer_value(interval) >= json_integer_value(timeout))
+    return true;
+  config_error(file, yaml_get_key(node, "interval"),
+               "`interval` (%lldms) is shorter than `timeout` (%lldms); make it at least as long",
+               (long long)json_integer_value(interval), (long long)json_integer_value(timeout));
+  return false;
 }
 
 /* ---- merging ----------------------------------------------------------------------------------
@@ -389,9 +439,11 @@ static bool check_whole(const struct config_file *file, const struct yaml_node *
     const struct yaml_node *key = yaml_get_key(block, "interval");
     if (key == NULL)
       key = yaml_get_key(block, "timeout");
-    config_error(file, key != NULL ? key : where,
-                 "`interval` (%lldms) is shorter than `timeout` (%lldms); make it at least as long",
-                 (long long)interval, (long long)timeout);
+    config_error(
+        file, key != NULL ? key : where,
+        "`interval` (%lldms) is shorter than `timeout` (%lldms)%s; make it at least as long",
+        (long long)interval, (long long)timeout,
+        key != NULL ? "" : ", by defaults.yaml and the built-in 10s and 3s");
     ok = false;
   }
   if (type == T_TCP && json_object_get(health, "port") == NULL) {

@@ -27,6 +27,11 @@
  * after an error.  `type` need not be present. */
 json_t *config_health_block(const struct config_file *file, const struct yaml_node *node);
 
+/* Reports an interval shorter than the timeout, if the block holds both.  For blocks that are not
+ * merged into another; config_health_merge() does it for the rest. */
+bool config_health_check_times(const struct config_file *file, const struct yaml_node *node,
+                               const json_t *block);
+
 /*
  * Merges the blocks (any but `domain` may be NULL) for one endpoint.  Problems of the whole are
  * reported at `where`, the key of the most specific block, or at a key of that `block`.  NULL after

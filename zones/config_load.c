@@ -8,6 +8,7 @@
 #include "zones/config.h"
 #include "zones/config_tree.h"
 #include "zones/host_name.h"
+#include "zones/zone_check.h"
 #include "zones/zone_hash.h"
 
 /* ---- shared by the readers --------------------------------------------------------------------
@@ -204,6 +205,48 @@ static void check_same_domain(struct config *config) {
   free(all);
 }
 
+static bool has_domain(const struct model_zone *zone, const uint8_t *owner) {
+  for (size_t i = 0; i < zone->domain_count; i++)
+    if (name_equal(zone->domains[i].steer->owner, owner))
+      return true;
+  return false;
+}
+
+static void check_domains_of_child(struct config *config, const struct model_zone *zone,
+                                   const struct model_zone *child) {
+  char name[NAME_MAX_TEXT];
+  char top[NAME_MAX_TEXT];
+  for (size_t i = 0; i < zone->domain_count; i++) {
+    const struct model_domain *domain = &zone->domains[i];
+    const uint8_t *owner = domain->steer->owner;
+    if (domain->path == NULL || !name_is_below_or_equal(owner, child->apex) ||
+        zone_check_occluder(zone, owner) != NULL || has_domain(child, owner)) /* reported already */
+      continue;
+    diag_error(
+        config->problems, (struct diag_pos){domain->path, 0, 0},
+        "`%s` belongs to the zone `%s` (%s), which answers for it; move this directory there",
+        name_to_text(name, owner), name_to_text(top, child->apex), child->path);
+  }
+}
+
+/* A zone takes its names out of the zone above it, where nobody would ever see them. */
+static void check_nested_zones(struct config *config) {
+  const struct model *model = config->model;
+  for (size_t i = 0; i < model->zone_count; i++) {
+    const struct model_zone *zone = &model->zones[i];
+    struct zone_check check = {.zone = zone, .yaml_path = zone->path, .problems = config->problems};
+    for (size_t j = i + 1; j < model->zone_count; j++) { /* in canonical order, children follow */
+      const struct model_zone *child = &model->zones[j];
+      if (!name_is_below_or_equal(child->apex, zone->apex))
+        break;
+      if (name_equal(child->apex, zone->apex))
+        continue;
+      zone_check_child(&check, child);
+      check_domains_of_child(config, zone, child);
+    }
+  }
+}
+
 static void check_default_zone(struct config *config) {
   const struct model *model = config->model;
   uint8_t name[NAME_BUF] = {0};
@@ -237,6 +280,7 @@ struct model *config_load(struct config_source *source, struct diag_list *proble
     read_zones(&config, &tree);
     check_same_zone(&config);
     check_same_domain(&config);
+    check_nested_zones(&config);
     check_default_zone(&config);
   }
   for (size_t i = 0; problems->errors == 0 && i < config.model->zone_count; i++)

@@ -48,6 +48,17 @@ bool config_weight(const struct config_file *file, const struct yaml_pair *pair,
   return config_number(file, pair->value, what, 0, STEER_MAX_WEIGHT, weight);
 }
 
+static const char *endpoint_hint(const char *word, const struct steer_domain *known, char *hint) {
+  const char **words = calloc((size_t)known->endpoint_count + 1, sizeof *words);
+  hint[0] = '\0';
+  for (uint32_t i = 0; words != NULL && i < known->endpoint_count; i++)
+    words[i] = known->endpoints[i].name;
+  if (words != NULL)
+    config_hint(word, words, known->endpoint_count, hint);
+  free(words);
+  return hint;
+}
+
 static json_t *read_profile(const struct config_file *file, const struct yaml_node *node,
                             const struct steer_domain *known) {
   if (!config_is_map(file, node, "a profile"))
@@ -63,10 +74,11 @@ static json_t *read_profile(const struct config_file *file, const struct yaml_no
     uint32_t weight;
     char show[CONFIG_SHOW];
     if (known != NULL && steer_endpoint_find(known, pair->key->text) < 0) {
+      char hint[CONFIG_SHOW];
       config_error(file, pair->key,
-                   "the profile names the unknown endpoint %s; define it under "
+                   "the profile names the unknown endpoint %s%s; define it under "
                    "`endpoints` or remove it",
-                   config_show(pair->key, show));
+                   config_show(pair->key, show), endpoint_hint(pair->key->text, known, hint));
       ok = false;
     } else if (!config_name(file, pair->key, "the name of an endpoint")) {
       ok = false;

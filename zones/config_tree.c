@@ -112,7 +112,8 @@ static bool visit_file(struct listing *l, const char *path) {
   const char *base = slash != NULL ? slash + 1 : path;
   unsigned depth = count_slashes(path);
   const char *meant = near_name(base);
-  if (meant != NULL && depth <= 2) {
+  /* Other programs have files such as default.yaml too; deep down they are theirs. */
+  if (meant != NULL && (depth <= 2 || meant != known_names[0])) {
     problem(l, path,
             "the name of this file is close to `%s`, but only that exact name is read; "
             "rename it",

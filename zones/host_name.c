@@ -2,6 +2,7 @@
 #include "zones/host_name.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 static bool fail(char *why, const char *reason) {
   snprintf(why, HOST_NAME_WHY, "%s", reason);
@@ -63,11 +64,24 @@ static bool from_text(uint8_t *out, const char *text, size_t len, const uint8_t 
   return fail(why, reason != NULL ? reason : "it cannot be read");
 }
 
+bool host_name_is_address(const char *text, size_t len) {
+  if (memchr(text, ':', len) != NULL)
+    return true;
+  if (len > 0 && text[len - 1] == '.')
+    len--;
+  size_t digits = 0;
+  while (digits < len && text[len - 1 - digits] >= '0' && text[len - 1 - digits] <= '9')
+    digits++;
+  return digits > 0 && (digits == len || text[len - 1 - digits] == '.');
+}
+
 bool host_name_read(uint8_t *out, const char *text, size_t len, char *why) {
   if (len == 0)
     return fail(why, "it is empty");
   if (len == 1 && text[0] == '@')
     return fail(why, "`@` has no meaning here; write the whole name");
+  if (has_dot(text, len) && host_name_is_address(text, len))
+    return fail(why, "it is an address (or its last label is all digits); write a host name");
   if (!check_characters(text, len, "-_./*\\", why))
     return false;
   if (!has_dot(text, len)) {
@@ -110,9 +124,10 @@ bool host_name_read_domain(uint8_t *out, const char *text, size_t len, const uin
     return fail(why, "`*` is spelled `_wildcard` in the name of a directory, as in `_wildcard.x`");
   if (!check_characters(text, len, "-_.", why))
     return false;
-  if (len < n || memcmp(text, wildcard, n) != 0 || (len > n && text[n] != '.')) {
-    if (memmem(text, len, "._wildcard.", n + 2) != NULL ||
-        (len > n + 1 && memcmp(text + len - n - 1, "._wildcard", n + 1) == 0))
+  if (len < n || strncasecmp(text, wildcard, n) != 0 || (len > n && text[n] != '.')) {
+    char copy[NAME_MAX_TEXT] = "";
+    snprintf(copy, sizeof copy, "%.*s.", (int)len, text);
+    if (strcasestr(copy, "._wildcard.") != NULL)
       return fail(why, "`_wildcard` must be the first label");
     return from_text(out, text, len, apex, why);
   }

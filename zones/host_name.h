@@ -13,10 +13,14 @@
 
 enum { HOST_NAME_WHY = 256 };
 
+/* A value with a colon, or whose last label is all digits, can only be an address. */
+bool host_name_is_address(const char *text, size_t len);
+
 /*
  * The dot rule: a name that holds a dot is absolute, with or without a final one; a name without
- * any dot is refused, because it could mean two things.  `.` is the root.  Writes the wire name to
- * `out` (NAME_BUF octets), or a reason to `why` (HOST_NAME_WHY bytes).
+ * any dot is refused, because it could mean two things.  What can only be an address is refused.
+ * `.` is the root.  Writes the wire name to `out` (NAME_BUF octets), or a reason to `why`
+ * (HOST_NAME_WHY bytes).
  */
 bool host_name_read(uint8_t *out, const char *text, size_t len, char *why);
 

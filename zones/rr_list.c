@@ -131,6 +131,7 @@ static void unify_ttl(const struct model_rr *rrs, const struct item *items, stru
       continue;
     char type[16];
     char name[NAME_MAX_TEXT];
+    char where[DIAG_WHERE];
     record_type_text(rr->type, type);
     name_to_text(name, rr->owner);
     if (lenient)
@@ -139,9 +140,9 @@ static void unify_ttl(const struct model_rr *rrs, const struct item *items, stru
                    rr->ttl, written->ttl, type, name, written->ttl);
     else
       diag_error(problems, rr->pos,
-                 "TTL %u differs from the TTL %u of the other %s records of `%s` (line %u); all "
+                 "TTL %u differs from the TTL %u of the other %s records of `%s` (%s); all "
                  "records of one name and type must have the same",
-                 rr->ttl, written->ttl, type, name, written->pos.line);
+                 rr->ttl, written->ttl, type, name, diag_where(written->pos, rr->pos.path, where));
     rr->ttl = written->ttl;
   }
 }

@@ -414,10 +414,28 @@ static bool line_has_flow_ipv6(const uint8_t *data, size_t len, size_t line) {
   return false;
 }
 
+/* The byte under the mark, 0 past the end.  Its index counts characters, so it is counted anew. */
+static uint8_t byte_at(const uint8_t *data, size_t len, yaml_mark_t mark) {
+  size_t at = 0;
+  for (size_t n = 0; n < mark.line && at < len; at++)
+    n += data[at] == '\n';
+  for (size_t n = 0; n < mark.column && at < len; n++)
+    do
+      at++;
+    while (at < len && (data[at] & 0xc0) == 0x80);
+  return at < len ? data[at] : 0;
+}
+
 static bool parser_failed(struct reader *r, const yaml_parser_t *parser, const uint8_t *data,
                           size_t len) {
   if (parser->error == YAML_MEMORY_ERROR)
     return no_memory(r);
+  if (parser->problem != NULL && strstr(parser->problem, "<document start>") != NULL)
+    return fail(r, parser->problem_mark,
+                "several documents in one file; remove the `...` above and what follows");
+  if (byte_at(data, len, parser->problem_mark) == '\t')
+    return fail(r, parser->problem_mark,
+                "YAML is indented with spaces; replace this tab by spaces");
   bool ipv6 = line_has_flow_ipv6(data, len, parser->problem_mark.line) ||
               line_has_flow_ipv6(data, len, parser->context_mark.line);
   diag_error(r->problems, pos_of(r, parser->problem_mark), "this is not valid YAML: %s%s%s%s",

@@ -33,6 +33,11 @@ const struct model_rr *zone_check_find(const struct model_zone *zone, const uint
   return NULL;
 }
 
+bool zone_check_exists(const struct model_zone *zone, const uint8_t *name) {
+  size_t i = lower_bound(zone, name); /* names below it follow it in canonical order */
+  return i < zone->rr_count && name_is_below_or_equal(zone->rrs[i].owner, name);
+}
+
 const struct model_rr *zone_check_occluder(const struct model_zone *zone, const uint8_t *name) {
   for (const uint8_t *p = name; !is_apex(zone, p); p += *p + 1) {
     const struct model_rr *cut = zone_check_find(zone, p, RECORD_NS);
@@ -114,14 +119,15 @@ static void check_single(const struct zone_check *check, const struct owner_run 
 static void check_aliases(const struct zone_check *check, const struct owner_run *run) {
   char name[NAME_MAX_TEXT];
   char type[16];
+  char where[DIAG_WHERE];
   if (run->cname != NULL) {
     check_single(check, run, RECORD_CNAME, "CNAME");
     if (run->other != NULL) /* RFC 1034 section 3.6.2 */
       diag_error(check->problems, run->cname->pos,
-                 "CNAME of `%s` stands beside other data (%s, line %u); a CNAME must be the only "
+                 "CNAME of `%s` stands beside other data (%s, %s); a CNAME must be the only "
                  "record of its name",
                  name_to_text(name, run->cname->owner), record_type_text(run->other->type, type),
-                 run->other->pos.line);
+                 diag_where(run->other->pos, run->cname->pos.path, where));
   }
   if (run->dname == NULL)
     return;
@@ -140,9 +146,10 @@ static void check_aliases(const struct zone_check *check, const struct owner_run
                    name_to_text(name, rr->owner));
     else
       diag_error(check->problems, run->dname->pos,
-                 "DNAME of `%s` stands beside other data (%s, line %u); a DNAME must be the only "
+                 "DNAME of `%s` stands beside other data (%s, %s); a DNAME must be the only "
                  "record of its name",
-                 name_to_text(name, rr->owner), record_type_text(rr->type, type), rr->pos.line);
+                 name_to_text(name, rr->owner), record_type_text(rr->type, type),
+                 diag_where(rr->pos, run->dname->pos.path, where));
     return;
   }
 }
@@ -160,12 +167,13 @@ static void check_occluded(const struct zone_check *check, const struct owner_ru
   char name[NAME_MAX_TEXT];
   char top[NAME_MAX_TEXT];
   char type[16];
+  char where[DIAG_WHERE];
   const struct model_rr *first = &check->zone->rrs[run->start];
   if (above->dname != NULL) { /* RFC 6672 section 2.4 */
     diag_error(check->problems, first->pos,
-               "`%s` is below the DNAME of `%s` (line %u), which hides it; remove one of them",
+               "`%s` is below the DNAME of `%s` (%s), which hides it; remove one of them",
                name_to_text(name, first->owner), name_to_text(top, above->dname->owner),
-               above->dname->pos.line);
+               diag_where(above->dname->pos, first->pos.path, where));
     return;
   }
   for (size_t i = run->start; i < run->end; i++) {
@@ -182,13 +190,40 @@ static void check_occluded(const struct zone_check *check, const struct owner_ru
     record_type_text(rr->type, type);
     if (strict)
       diag_error(check->problems, rr->pos,
-                 "%s of `%s` is %s the zone cut at `%s` (NS in line %u); only the delegated zone "
+                 "%s of `%s` is %s the zone cut at `%s` (NS in %s); only the delegated zone "
                  "can hold it, here only A and AAAA as glue",
-                 type, name, at_cut ? "at" : "below", top, above->cut->pos.line);
+                 type, name, at_cut ? "at" : "below", top,
+                 diag_where(above->cut->pos, rr->pos.path, where));
     else
       diag_warning(check->problems, rr->pos,
                    "%s of `%s` is %s the zone cut at `%s`, which hides it", type, name,
                    at_cut ? "at" : "below", top);
+  }
+}
+
+void zone_check_child(const struct zone_check *check, const struct model_zone *child) {
+  const struct model_zone *zone = check->zone;
+  char name[NAME_MAX_TEXT];
+  char top[NAME_MAX_TEXT];
+  char type[16];
+  for (size_t i = lower_bound(zone, child->apex); i < zone->rr_count; i++) {
+    const struct model_rr *rr = &zone->rrs[i];
+    if (!name_is_below_or_equal(rr->owner, child->apex))
+      return;
+    bool at_cut = name_equal(rr->owner, child->apex);
+    if (rr->type == RECORD_A || rr->type == RECORD_AAAA ||
+        (at_cut && (rr->type == RECORD_NS || rr->type == RECORD_DS || may_join_cname(rr->type))))
+      continue;
+    /* Below a delegation written here it has been reported already. */
+    if (zone_check_find(zone, child->apex, RECORD_NS) != NULL)
+      return;
+    bool strict = check->yaml_path != NULL && strcmp(rr->pos.path, check->yaml_path) == 0;
+    void (*report)(struct diag_list *, struct diag_pos, const char *, ...) =
+        strict ? diag_error : diag_warning;
+    report(check->problems, rr->pos,
+           "%s of `%s` belongs to the zone `%s` (%s), which answers for it; move it there",
+           record_type_text(rr->type, type), name_to_text(name, rr->owner),
+           name_to_text(top, child->apex), child->path);
   }
 }
 

@@ -26,4 +26,13 @@ const struct model_rr *zone_check_find(const struct model_zone *zone, const uint
  * NULL.  A DNAME counts only above the name. */
 const struct model_rr *zone_check_occluder(const struct model_zone *zone, const uint8_t *name);
 
+/*
+ * Reports the records of `zone` that no query can reach, because `child`, a zone of its own in the
+ * same configuration, answers for them.  NS, DS and glue may stand there.
+ */
+void zone_check_child(const struct zone_check *check, const struct model_zone *child);
+
+/* True if a record's owner is `name` or below it. */
+bool zone_check_exists(const struct model_zone *zone, const uint8_t *name);
+
 #endif

@@ -73,7 +73,8 @@ bool zonefile_resolve(const char *from, const char *path, char *out, size_t size
         ;
       out[len] = '\0';
     } else if (n > 0 && !(n == 1 && path[0] == '.')) {
-      if (len + n + 2 > size)
+      /* Git's own files are no part of what it keeps, and hold secrets. */
+      if (len + n + 2 > size || (n == 4 && memcmp(path, ".git", 4) == 0))
         return false;
       if (len > 0)
         out[len++] = '/';

@@ -76,6 +76,8 @@ DOMAIN_CASES = {
     "endpoints are case-sensitive": (domain(regions="{global: {A: 1}}"), "2:20", "unknown endpoint `A`"),
     "profile: unknown endpoint": (domain(rest="profiles:\n  canary: {a: 95, x: 5}\n"), "4:19",
                                   "profile names the unknown endpoint `x`"),
+    "profile: nearly an endpoint": ("endpoints: {central: 192.0.2.1}\nregions: {global: {central: 1}}\n"
+                                    "profiles: {x: {centrel: 1}}\n", "3:16", "did you mean `central`?"),
     "unknown key": (domain(rest="anwsers: 2\n"), "3:1", "unknown key `anwsers`", "did you mean `answers`?"),
     "unknown key without a near one": (domain(rest="colour: red\n"), "3:1", "unknown key `colour`",
                                        "known are `ttl`"),
@@ -91,6 +93,12 @@ DOMAIN_CASES = {
     "bad IPv6 address": (domain(endpoints='{a: "2001:db8::g", b: 192.0.2.2}'), "1:16", "is not an address"),
     "address with leading zeros": (domain(endpoints="{a: 192.0.02.1, b: 192.0.2.2}"), "1:16", "is not an address"),
     "last label all digits": (domain(endpoints="{a: cdn.example.1, b: 192.0.2.2}"), "1:16", "is not an address"),
+    "prefix in the place of an address": (domain(endpoints="{a: 192.0.2.1/32, b: 192.0.2.2}"), "1:16", "`192.0.2.1/32`",
+                                          "prefix length"),
+    "URL": (domain(endpoints="{a: 'http://a.example', b: 192.0.2.2}"), "1:16", "host name alone"),
+    "path": (domain(endpoints="{a: a.example/x, b: 192.0.2.2}"), "1:16", "without a scheme, path"),
+    "wildcard as a target": (domain(endpoints="{a: '*.a.example', b: 192.0.2.2}"), "1:16", "pattern"),
+    "root as a target": (domain(endpoints="{a: ., b: 192.0.2.2}"), "1:16", "the root is no host"),
     "host without dot": (domain(endpoints="{a: cdn, b: b.example.net}"), "1:16", "has no dot", "cdn.example.com"),
     "host names and addresses in an endpoint": (
         domain(endpoints="{a: [192.0.2.1, b.example.net], b: 192.0.2.2}"), "1:28",
@@ -152,6 +160,9 @@ DOMAIN_CASES = {
     "draw_per": (domain(rest="draw_per: client\n"), "3:11", "`query`, `subnet`"),
     "bool": (domain(endpoints="{a: {addresses: 192.0.2.1, enabled: no}, b: 192.0.2.2}"), "1:48",
              "`true` or `false`"),
+    "indented with tabs": ("endpoints:\n\ta: 192.0.2.1\n", "2:1", "with spaces", "tab"),
+    "tab behind spaces": ("endpoints:\n  a: 192.0.2.1\nregions:\n  global:\n  \ta: 1\n", "5:3", "tab"),
+    "second document after dots": (domain(rest="...\nttl: 30\n"), "4:1", "several documents", "`...`"),
     "several documents": (domain(rest="---\nttl: 30\n"), "3:1", "several documents"),
     "tag": (domain(rest="ttl: !!int 30\n"), "3:6", "tags"),
     "root is a list": ("- a\n", "1:1", "must be a map"),
@@ -167,6 +178,12 @@ DOMAIN_CASES = {
     "path of a tcp check": (domain(rest="health: {type: tcp, port: 1, path: /x}\n"), "3:30",
                             "does not belong to a check of type tcp"),
     "path relative": (domain(rest="health: {type: http, path: ping}\n"), "3:28", "start with `/`"),
+    "path with a control character": (domain(rest='health: {type: http, path: "/\\x01"}\n'), "3:28", "control characters"),
+    "path outside of ASCII": (domain(rest="health: {type: http, path: /ü}\n"), "3:28", "outside of ASCII"),
+    "two lines as host": (domain(rest='health: {type: http, host: "a.example\\r\\nX: y"}\n'), "3:28", "`host` must be a host name"),
+    "space in a host": (domain(rest="health: {type: http, host: a b}\n"), "3:28", "`host` must be a host name"),
+    "control character in a header": (domain(rest='health: {type: http, headers: {a: "b\\x01"}}\n'), "3:35",
+                                      "without control characters"),
     "port 0": (domain(rest="health: {type: tcp, port: 0}\n"), "3:27", "1 to 65535"),
     "port 65536": (domain(rest="health: {type: tcp, port: 65536}\n"), "3:27", "1 to 65535"),
     "status": (domain(rest="health: {type: http, expect: {status: [200-199]}}\n"), "3:40", "100 to 599"),
@@ -230,6 +247,9 @@ ZONE_CASES = {
     "rname with @": ("ns: [ns1.example.net.]\nsoa: {mname: a.example., rname: b@example.net}\n", "2:33",
                      "hostmaster.example.com."),
     "ns without dot": (ZONE.replace("ns2.example.net.", "ns2"), "3:24", "has no dot"),
+    "address as ns": (ZONE.replace("ns2.example.net.", "192.0.2.1"), "3:24", "`192.0.2.1`", "it is an address"),
+    "address as mname": ("ns: [ns1.example.net.]\nsoa: {mname: 192.0.2.1., rname: b.example.}\n", "2:14", "it is an address"),
+    "address as MX": (ZONE + "records: {www: {MX: 10 192.0.2.1}}\n", "4:21", "`192.0.2.1`", "it is an address"),
     "dnssec": (ZONE + "dnssec: {}\n", "4:1", "`dnssec` is reserved"),
     "unknown key": (ZONE + "record: {}\n", "4:1", "did you mean `records`?"),
     "TTL": (ZONE.replace("3600", "2147483648"), "1:6", "0 to 2147483647"),
@@ -322,6 +342,7 @@ DEFAULTS_CASES = {
     "bad name": ("regions: {'my office': [us-ny]}\n", "1:11", "name of a region"),
     "default zone": ("default_zone: 'a b'\n", "1:15", "a space is not allowed"),
     "health": ("health: {interval: soon}\n", "1:20", "10s"),
+    "interval below timeout": ("health: {interval: 1s, timeout: 3s}\n", "1:10", "shorter than `timeout` (3000ms);"),
     "route without format": ("alerts: {a: {secret: s}}\n", "1:10", "needs `format`"),
     "route format": ("alerts: {a: {format: email, secret: s}}\n", "1:22", "`pagerduty`"),
     "route without target": ("alerts: {a: {format: json}}\n", "1:10", "needs `secret` or `url`"),
@@ -345,6 +366,8 @@ TREE_CASES = {
     "domain.yml": ({"tm.example.com/x/domain.yml": DOMAIN}, "tm.example.com/x/domain.yml", "close to `domain.yaml`"),
     "domains.yaml": ({"tm.example.com/x/domains.yaml": ""}, "tm.example.com/x/domains.yaml", "`domain.yaml`"),
     "Domain.yaml": ({"tm.example.com/x/Domain.yaml": ""}, "tm.example.com/x/Domain.yaml", "`domain.yaml`"),
+    "domain.yml too deep": ({"tm.example.com/x/y/domain.yml": DOMAIN}, "tm.example.com/x/y/domain.yml",
+                            "close to `domain.yaml`"),
     "zone.yml": ({"x.example/zone.yml": ZONE}, "x.example/zone.yml", "close to `zone.yaml`"),
     "default.yaml": ({"default.yaml": ""}, "default.yaml", "close to `defaults.yaml`"),
     "no zone": ({"x.example/a/domain.yaml": DOMAIN}, "x.example/a/domain.yaml", "`x.example/zone.yaml` is missing"),
@@ -358,6 +381,15 @@ TREE_CASES = {
                     "gives the name `cdn.tm.example.com.`"),
     "same domain in two zones": ({"example.com/zone.yaml": ZONE, "example.com/cdn.tm/domain.yaml": DOMAIN},
                                  "tm.example.com/cdn/domain.yaml", "example.com/cdn.tm/domain.yaml"),
+    "same wildcard": ({"tm.example.com/_WILDCARD.x/domain.yaml": DOMAIN, "tm.example.com/_wildcard.x/domain.yaml": DOMAIN},
+                      "tm.example.com/_wildcard.x/domain.yaml", "tm.example.com/_WILDCARD.x/domain.yaml"),
+    "domain of the zone below": ({"example.com/zone.yaml": ZONE, "example.com/foo.tm/domain.yaml": DOMAIN},
+                                 "example.com/foo.tm/domain.yaml", "`foo.tm.example.com.` belongs to the zone `tm.example.com.`"),
+    "domain at the apex of the zone below": ({"example.com/zone.yaml": ZONE, "example.com/tm/domain.yaml": DOMAIN},
+                                             "example.com/tm/domain.yaml", "belongs to the zone `tm.example.com.`"),
+    "record of the zone below": ({"example.com/zone.yaml": ZONE + "records: {foo.tm: {TXT: x}}\n"},
+                                 "example.com/zone.yaml:4:25", "TXT of `foo.tm.example.com.`",
+                                 "belongs to the zone `tm.example.com.`"),
     "bad name of a domain": ({"tm.example.com/a b/domain.yaml": DOMAIN}, "tm.example.com/a b/domain.yaml",
                              "a space is not allowed"),
     "star": ({"tm.example.com/*/domain.yaml": DOMAIN}, "tm.example.com/*/domain.yaml", "_wildcard"),
@@ -467,6 +499,45 @@ def test_master_file_is_refused(tmp_path, case):
         assert any("nested too deep" in line and line.startswith(where) for line in lines)
         return
     bad(tmp_path, files, (where, *words))
+
+
+def test_delegation_to_a_zone_of_the_same_configuration(tmp_path):
+    good(tmp_path, {"example.com/zone.yaml": ZONE + "records: {tm: {NS: ns.tm.example.com., DS: 1 13 2 00}, "
+                                                    "ns.tm: {A: 192.0.2.53}}\n"})
+
+
+@pytest.mark.parametrize("host", ["x.tm.example.com", "y.x.tm.example.com.", "X.TM.example.com"])
+def test_wildcard_that_answers_with_itself(tmp_path, host):
+    path = "tm.example.com/_wildcard/domain.yaml"
+    bad(tmp_path, {path: domain(endpoints=f"{{a: {host}}}", regions="{global: {a: 1}}")},
+        (f"{path}:1:1", "the endpoint `a`", "this wildcard itself answers for"))
+
+
+@pytest.mark.parametrize("host", ["cdn.tm.example.com", "y.x.tm.example.com", "tm.example.com", "x.example.com"])
+def test_wildcard_that_answers_with_a_name_beside_it(tmp_path, host):
+    good(tmp_path, {"tm.example.com/_wildcard/domain.yaml": domain(endpoints=f"{{a: {host}}}", regions="{global: {a: 1}}"),
+                    Z: ZONE + "records: {z.x: {A: 192.0.2.1}}\n"})
+
+
+def test_place_in_another_file_is_named(tmp_path):
+    bad(tmp_path, {Z: ZONE + "records: {a: {A: 192.0.2.1}, b: {TXT: x}, c: {DNAME: c.example.}, x.d: {TXT: x}}\n"
+                             "zonefile: s.zone\n",
+                   "tm.example.com/s.zone": "a 60 A 192.0.2.2\nb 60 CNAME x.example.\nx.c 60 TXT x\nd 60 NS x.example.\n"},
+        ("tm.example.com/s.zone:1:1", "TTL 60 differs", f"({Z}, line 4)"),
+        ("tm.example.com/s.zone:2:1", "beside other data", f"(TXT, {Z}, line 4)"),
+        ("tm.example.com/s.zone:3:1", "below the DNAME", f"({Z}, line 4)"),
+        (f"{Z}:4:78", "below the zone cut", "(NS in tm.example.com/s.zone, line 4)"))
+
+
+def test_files_of_git_are_not_included(tmp_path):
+    files = {Z: ZONE + "zonefile: s.zone\n", "tm.example.com/s.zone": "$INCLUDE ../.git/config\n", ".git/config": "secret\n"}
+    bad(tmp_path, files, ("tm.example.com/s.zone:1:10", "leaves the repository"))
+
+
+def test_times_of_defaults_that_do_not_fit_name_their_source(tmp_path):
+    bad(tmp_path, {"defaults.yaml": "health: {interval: 2s}\n", D: domain(rest="health: {type: icmp}\n")},
+        (f"{D}:3:1", "`interval` (2000ms)", "defaults.yaml"))
+    good(tmp_path / "x", {"defaults.yaml": "health: {interval: 2s}\n", D: domain(rest="health: {type: icmp, timeout: 1s}\n")})
 
 
 def test_soa_twice_in_one_zone(tmp_path):
