@@ -131,6 +131,9 @@ char *explain_text(const json_t *document) {
     add_status(&b, document);
     buf_printf(&b, "3 priority  level %d\n", number_of(document, "level"));
     add_weight(&b, document);
+    if (json_array_size(json_object_get(document, "answers")) > 1)
+      buf_add_str(
+          &b, "\nShares are of cache fills, not of users: a resolver keeps one draw for all.\n");
   }
   char *text = b.failed ? NULL : strdup(buf_text(&b));
   buf_close(&b);

@@ -224,6 +224,8 @@ int command_explain(int argc, char **argv) {
                "               [--down EP,...] [--disabled EP,...] [--type A|AAAA] [--json]",
       .about = "Shows how the four layers answer a client: region, status, level, and the chance\n"
                "of every endpoint.  Asks the running server, or works on a directory.\n"
+               "A chance is a share of cache fills, not of users: a resolver keeps one draw for\n"
+               "the TTL and gives it to all its users.\n"
                "Exit status: 1 also if the name is not steered.",
       .examples = "sluice explain cdn --client 192.0.2.1\n"
                   "sluice explain cdn.tm.example.com. --client 2001:db8::1 --type AAAA --json\n"

@@ -32,12 +32,21 @@ static void set_default(struct name_zones *zones, const char *text) {
   zones->has_default = text && read_absolute(text, zones->default_zone, &why);
 }
 
+/* Where there is one zone, it is the default. */
+static void take_only_zone(struct name_zones *zones) {
+  if (zones->has_default || zones->count != 1)
+    return;
+  name_copy_lower(zones->default_zone, zones->apexes[0]);
+  zones->has_default = true;
+}
+
 bool names_from_model(struct name_zones *zones, const struct model *model) {
   if (!names_open(zones, model->zone_count))
     return false;
   for (size_t i = 0; i < model->zone_count; i++)
     name_copy_lower(zones->apexes[zones->count++], model->zones[i].apex);
   set_default(zones, model->default_zone);
+  take_only_zone(zones);
   return true;
 }
 
@@ -54,10 +63,7 @@ bool names_from_status(struct name_zones *zones, const json_t *build) {
       zones->count++;
   }
   set_default(zones, json_string_value(json_object_get(build, "default_zone")));
-  if (!zones->has_default && zones->count == 1) {
-    name_copy_lower(zones->default_zone, zones->apexes[0]);
-    zones->has_default = true;
-  }
+  take_only_zone(zones);
   return true;
 }
 

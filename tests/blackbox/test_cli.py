@@ -283,6 +283,16 @@ def test_explain_as_text(make_config):
                             "--client", "192.0.2.1")
     assert "global" in done.stdout and "one" in done.stdout and "\x1b" not in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert "Shares are of cache fills, not of users" in done.stdout
+    assert "share of cache fills, not of users" in sluicelib.sluice("explain", "--help").stdout
+
+
+def test_explain_with_one_zone_and_no_default_zone(tmp_path):
+    config = sluicelib.write_tree(tmp_path / "config", {"example.com/zone.yaml": sluicelib.ZONE,
+                                                        "example.com/cdn/domain.yaml": toollib.DOMAIN})
+    assert explain(config, "--client", "::1")["domain"] == "cdn.example.com."
+    sluicelib.write_tree(config, {"example.net/zone.yaml": sluicelib.ZONE})
+    assert "default_zone" in fails("explain", "cdn", "--config", config, "--client", "::1", status=2)
 
 
 def test_explain_with_bad_location_data(make_config, tmp_path):
