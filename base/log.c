@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 enum { MESSAGE_MAX = 2048, LINE_MAX_BYTES = 6 * MESSAGE_MAX + 256, LINES_PER_SECOND = 10 };
 
 static const char *log_program = "sluice";
@@ -56,20 +58,6 @@ static const char *level_name(enum log_level level) {
     return "debug";
   }
   return "info";
-}
-
-/* Number of octets of the well-formed UTF-8 sequence at `s`, 0 if there is none. */
-static size_t utf8_sequence(const unsigned char *s) {
-  size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : 0;
-  if (s[0] >= 0xf0 && s[0] < 0xf5)
-    n = 4;
-  for (size_t i = 1; i < n; i++)
-    if ((s[i] & 0xc0) != 0x80)
-      return 0;
-  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-      (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-    return 0;
-  return n;
 }
 
 /* Copies `text` so that nothing in it can end the line or speak to a terminal. */

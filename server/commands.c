@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/name.h"
+#include "base/utf8.h"
 #include "server/secondary.h"
 #include "server/stats.h"
 #include "server/worker.h"
@@ -25,6 +26,7 @@ json_t *command_error(int code, const char *format, ...) {
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
+  utf8_repair(message); /* what it quotes may have been cut */
   return json_pack("{s:b, s:s, s:i}", "ok", 0, "error", message, "code", code);
 }
 

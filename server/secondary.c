@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "server/notify_word.h"
 #include "server/secondary_private.h"
 #include "server/wire.h"
@@ -40,6 +41,7 @@ static void set_error(struct managed *m, const char *format, ...) {
   va_start(args, format);
   vsnprintf(m->error, sizeof m->error, format, args);
   va_end(args);
+  utf8_repair(m->error); /* long paths are cut; JSON must hold them */
   m->owner->counters[SECONDARY_FAILURES]++;
   log_limited(&limit, LOG_LEVEL_WARNING, "secondary %s: %s", m->name, m->error);
 }
@@ -147,6 +149,8 @@ static void save_done(uv_work_t *work, int status) {
   (void)status;
   m->save = NULL;
   if (s->stopping) {
+    /* What was saved is newer than a confirmation that was to be written. */
+    m->unwritten = m->unwritten && save->result != SECONDARY_MODEL_OK;
     save_free(save);
     return;
   }

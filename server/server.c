@@ -11,6 +11,7 @@
 #include <urcu-qsbr.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "server/control.h"
 #include "server/notify.h"
 #include "server/notify_send.h"
@@ -129,6 +130,8 @@ static void note_reload(struct server *server, bool ok) {
   reloaded->ok = ok;
   snprintf(reloaded->error, sizeof reloaded->error, "%s", ok ? "" : server->load_why);
   snprintf(reloaded->warning, sizeof reloaded->warning, "%s", ok ? server->load_warning : "");
+  utf8_repair(reloaded->error); /* long paths are cut; JSON must hold them */
+  utf8_repair(reloaded->warning);
 }
 
 static void start_load(struct server *server);
@@ -150,6 +153,8 @@ static void load_done(uv_work_t *work, int status) {
   bool ok = server->loaded != NULL && publish(server, server->loaded, server->load_why);
   server->loaded = NULL;
   memcpy(server->tls.warning, server->load_tls_warning, sizeof server->tls.warning);
+  utf8_repair(server->tls.warning);
+  utf8_repair(server->load_warning);
   if (ok && server->load_warning[0] != '\0')
     log_warning("the old location data stay in use: %s", server->load_warning);
   if (ok && !server->request.keep_build)
@@ -271,7 +276,7 @@ static bool give_control_away(const struct settings *settings, const struct priv
     gid = group->gr_gid;
   }
   uid_t uid = to != NULL ? to->uid : (uid_t)-1;
-  if (chown(settings->control, uid, gid) == 0)
+  if (lchown(settings->control, uid, gid) == 0)
     return true;
   snprintf(why, SERVER_WHY, "cannot give %.200s to its user and group", settings->control);
   return false;

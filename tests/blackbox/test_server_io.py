@@ -452,6 +452,7 @@ def raw_control(path, octets):
     b'{"command": "explain", "domain": "cdn.example.com", "client": "nowhere"}\n',
     b'{"command": "explain", "domain": "cdn.example.com", "client": "192.0.2.1", "type": "MX"}\n',
     b'{"command": "status", "command": "status"}\n', b'\xff\xfe\n', b"[" * 5000 + b"\n",
+    b'{"command": "a' + "\u00e9".encode() * 300 + b'"}\n',  # the reply cuts it within a character
 ])
 def test_bad_requests(run, request_):
     server = run()
