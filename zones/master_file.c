@@ -73,7 +73,33 @@ static void put_rdata_ldns(struct writer *w, const struct model_rr *rr) {
   ldns_rr_free(parsed);
 }
 
+/* By hand what stands in every record: printf() takes a fifth of the build of a large zone. */
+static void put_number(struct buf *out, uint32_t n) {
+  char digits[10];
+  size_t at = sizeof digits;
+  do
+    digits[--at] = (char)('0' + n % 10);
+  while ((n /= 10) != 0);
+  buf_add(out, digits + at, sizeof digits - at);
+}
+
+static void put_ttl_and_type(struct buf *out, uint32_t ttl, const char *type) {
+  buf_add_u8(out, '\t');
+  put_number(out, ttl);
+  buf_add_str(out, "\tIN\t");
+  buf_add_str(out, type);
+  buf_add_u8(out, '\t');
+}
+
 static void put_address(struct buf *out, int family, const uint8_t *rdata) {
+  if (family == AF_INET) {
+    for (int i = 0; i < 4; i++) {
+      if (i > 0)
+        buf_add_u8(out, '.');
+      put_number(out, rdata[i]);
+    }
+    return;
+  }
   char text[INET6_ADDRSTRLEN];
   buf_add_str(out, inet_ntop(family, rdata, text, sizeof text));
 }
@@ -106,24 +132,24 @@ static void put_rr(struct writer *w, const struct model_rr *rr) {
   put_name(out, rr->owner);
   switch (rr->type) { /* the common types by hand: a zone may have millions of them */
   case LDNS_RR_TYPE_A:
-    buf_printf(out, "\t%u\tIN\tA\t", rr->ttl);
+    put_ttl_and_type(out, rr->ttl, "A");
     put_address(out, AF_INET, rr->rdata);
     break;
   case LDNS_RR_TYPE_AAAA:
-    buf_printf(out, "\t%u\tIN\tAAAA\t", rr->ttl);
+    put_ttl_and_type(out, rr->ttl, "AAAA");
     put_address(out, AF_INET6, rr->rdata);
     break;
   case LDNS_RR_TYPE_NS:
   case LDNS_RR_TYPE_CNAME:
-    buf_printf(out, "\t%u\tIN\t%s\t", rr->ttl, rr->type == LDNS_RR_TYPE_NS ? "NS" : "CNAME");
+    put_ttl_and_type(out, rr->ttl, rr->type == LDNS_RR_TYPE_NS ? "NS" : "CNAME");
     put_name(out, rr->rdata);
     break;
   case LDNS_RR_TYPE_SOA:
-    buf_printf(out, "\t%u\tIN\tSOA\t", rr->ttl);
+    put_ttl_and_type(out, rr->ttl, "SOA");
     put_soa(w, rr);
     break;
   default:
-    buf_printf(out, "\t%u\tIN\t%s\t", rr->ttl, type_text(rr->type, type, sizeof type));
+    put_ttl_and_type(out, rr->ttl, type_text(rr->type, type, sizeof type));
     put_rdata_ldns(w, rr);
     break;
   }
