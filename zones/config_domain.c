@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "zones/config_health.h"
+#include "zones/record.h"
 #include "zones/zone_check.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -371,6 +372,43 @@ static void check_wildcard_host(struct config *config, const struct model_zone *
   }
 }
 
+static bool has_address_at(const struct model_zone *zone, const uint8_t *name) {
+  for (size_t i = 0; i < zone->domain_count; i++) {
+    const struct steer_domain *s = zone->domains[i].steer;
+    if (name_equal(s->owner, name))
+      return s->offers[STEER_A] || s->offers[STEER_AAAA];
+  }
+  return zone_check_find(zone, name, RECORD_A) != NULL ||
+         zone_check_find(zone, name, RECORD_AAAA) != NULL;
+}
+
+/* Other servers refuse a zone whose own name server has no address (RFC 1912 section 2.8). */
+static void check_name_servers(struct config *config, const struct model_zone *zone) {
+  for (const struct model_rr *rr = zone_check_find(zone, zone->apex, RECORD_NS);
+       rr != NULL && rr < zone->rrs + zone->rr_count; rr++) {
+    char text[NAME_MAX_TEXT];
+    uint8_t wildcard[NAME_BUF] = {1, '*'};
+    if (rr->type != RECORD_NS || !name_equal(rr->owner, zone->apex))
+      return;
+    const uint8_t *target = rr->rdata;
+    if (name_wire_len(target, rr->rdata_len) == 0 || !name_is_below_or_equal(target, zone->apex) ||
+        has_address_at(zone, target))
+      continue;
+    if (*target != 0) {
+      size_t len = name_wire_len(target + *target + 1, NAME_MAX_WIRE);
+      if (len + 2 <= NAME_MAX_WIRE) {
+        memcpy(wildcard + 2, target + *target + 1, len);
+        if (has_address_at(zone, wildcard))
+          continue;
+      }
+    }
+    diag_warning(config->problems, rr->pos,
+                 "the name server `%s` is in this zone but has no A or AAAA record here; other "
+                 "servers refuse such a zone. Add one",
+                 name_to_text(text, target));
+  }
+}
+
 void config_check_collisions(struct config *config, const struct model_zone *zone) {
   for (size_t i = 0; i < zone->domain_count; i++) {
     const struct model_domain *domain = &zone->domains[i];
@@ -380,4 +418,5 @@ void config_check_collisions(struct config *config, const struct model_zone *zon
     check_collision(config, zone, domain);
     check_wildcard_host(config, zone, domain);
   }
+  check_name_servers(config, zone);
 }

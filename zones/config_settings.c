@@ -6,8 +6,11 @@
 
 #include "steering/atom.h"
 #include "zones/config.h"
+#include "zones/host_name.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
+
+enum { MAX_PEERS = 1000 }; /* of a list in `transfer`: more than that the server does not take */
 
 /* The object if all was well, else NULL. */
 static json_t *finish(json_t *json, bool ok) {
@@ -371,7 +374,8 @@ static bool is_peer(const struct yaml_node *node, bool net) {
   if (net) {
     struct steer_atom atom;
     const char *why = NULL;
-    return steer_atom_parse(node->text, &atom, &why) && atom.kind == ATOM_NET;
+    return is_address(node->text, n) && steer_atom_parse(node->text, &atom, &why) &&
+           atom.kind == ATOM_NET;
   }
   const char *port = node->text + n + 1;
   size_t digits = strspn(port, "0123456789");
@@ -383,6 +387,11 @@ static json_t *read_peers(const struct config_file *file, const struct yaml_node
                           const char *what, bool net) {
   json_t *list = json_array();
   bool ok = list != NULL;
+  if (list_count(node) > MAX_PEERS) {
+    config_error(file, node, "%s may hold at most %d addresses; use prefixes or drop some", what,
+                 MAX_PEERS);
+    ok = false;
+  }
   for (size_t i = 0; i < list_count(node); i++) {
     const struct yaml_node *item = list_item(node, i);
     char show[CONFIG_SHOW];
@@ -395,6 +404,22 @@ static json_t *read_peers(const struct config_file *file, const struct yaml_node
     ok = false;
   }
   return finish(list, ok);
+}
+
+static bool read_key_name(const struct config_file *file, const struct yaml_node *node,
+                          json_t *transfer) {
+  static const char what[] = "`tsig` (the name of a key in the machine's settings)";
+  char why[HOST_NAME_WHY];
+  char show[CONFIG_SHOW];
+  uint8_t name[NAME_BUF];
+  if (!config_text(file, node, what))
+    return false;
+  size_t len = node->len > 1 && node->text[node->len - 1] == '.' ? node->len - 1 : node->len;
+  if (host_name_read_zone(name, node->text, len, why))
+    return json_object_set_new(transfer, "tsig", json_string(node->text)) == 0;
+  config_error(file, node, "%s must be a domain name, this is %s: %s", what,
+               config_show(node, show), why);
+  return false;
 }
 
 json_t *config_zone_transfer(const struct config_file *file, const struct yaml_node *node) {
@@ -415,7 +440,6 @@ json_t *config_zone_transfer(const struct config_file *file, const struct yaml_n
     ok = list != NULL && json_object_set_new(transfer, "notify", list) == 0 && ok;
   }
   if (tsig != NULL)
-    ok = config_text(file, tsig, "`tsig` (the name of a key in the machine's settings)") &&
-         json_object_set_new(transfer, "tsig", json_string(tsig->text)) == 0 && ok;
+    ok = read_key_name(file, tsig, transfer) && ok;
   return finish(transfer, ok);
 }

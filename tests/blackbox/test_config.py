@@ -291,6 +291,10 @@ ZONE_CASES = {
     "value is a map": (ZONE + "records: {www: {AAAA: [2001:db8::]}}\n", "4:33", "quotes"),
     "provider": (ZONE + "providers: [sluice, dns-z]\n", "4:21", "provider `dns-z`"),
     "transfer": (ZONE + "transfer: {allow: [ns.example.net]}\n", "4:20", "192.0.2.0/24"),
+    "transfer by an atom": (ZONE + "transfer: {allow: ['net:192.0.2.0/24']}\n", "4:20", "192.0.2.0/24"),
+    "transfer: too many": (ZONE + f"transfer: {{notify: [{', '.join(1001 * ['192.0.2.1'])}]}}\n", "4:20", "at most 1000"),
+    "transfer: key": (ZONE + "transfer: {tsig: 'a b'}\n", "4:18", "`a b`", "a space is not allowed"),
+    "transfer: long key": (ZONE + f"transfer: {{tsig: {64 * 'x'}}}\n", "4:18", "longer than 63 octets"),
     "zonefile missing": (ZONE + "zonefile: no.zone\n", "4:11", "cannot read"),
     "zonefile outside": (ZONE + "zonefile: ../../x.zone\n", "4:11", "leaves the repository"),
     "zonefile absolute": (ZONE + "zonefile: /etc/passwd\n", "4:11", "leaves the repository"),
@@ -718,6 +722,18 @@ def test_absolute_directory_name_is_a_warning(tmp_path):
 
 def test_missing_default_zone_is_a_warning(tmp_path):
     good(tmp_path, {"defaults.yaml": "\ndefault_zone: other.example\n"}, [("defaults.yaml:2:15", "no zone `other.example`")])
+
+
+def test_name_server_without_address_is_a_warning(tmp_path):
+    inside = ZONE.replace("ns2.example.net.", "ns2.tm.example.com")
+    warning = (f"{Z}:3:24", "`ns2.tm.example.com.`", "no A or AAAA")
+    good(tmp_path / "1", {Z: inside}, [warning])
+    good(tmp_path / "2", {Z: inside + "records: {ns2: {TXT: x}}\n"}, [warning])
+    good(tmp_path / "3", {Z: inside, "tm.example.com/ns2/domain.yaml": domain(endpoints="{a: a.example, b: b.example}")},
+         [warning])
+    good(tmp_path / "4", {Z: inside + "records: {ns2: {AAAA: '2001:db8::53'}}\n"})
+    good(tmp_path / "5", {Z: inside + "records: {'*': {A: 192.0.2.53}}\n"})
+    good(tmp_path / "6", {Z: inside, "tm.example.com/ns2/domain.yaml": DOMAIN})
 
 
 def test_aliases_are_fine(tmp_path):
