@@ -25,8 +25,11 @@ void diag_close(struct diag_list *list) {
 static void make_one_line(char *text) {
   for (; *text != '\0'; text++) {
     unsigned char c = (unsigned char)*text;
+    unsigned char next = (unsigned char)text[1];
     if (c < 0x20 || c == 0x7f)
       *text = '?';
+    if (c == 0xc2 && next >= 0x80 && next < 0xa0) /* C1, in UTF-8 */
+      text[0] = text[1] = '?';
   }
 }
 

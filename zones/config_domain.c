@@ -211,7 +211,7 @@ static void read_rest(struct domain_reading *d, const struct yaml_node *root) {
   const struct yaml_node *node;
   if ((node = yaml_get(root, "ttl")) != NULL)
     config_seconds(&d->file, node, "`ttl`", &d->steer->ttl);
-  if ((node = yaml_get(root, "owner")) != NULL && config_text(&d->file, node, "`owner`")) {
+  if ((node = yaml_get(root, "owner")) != NULL && config_line(&d->file, node, "`owner`")) {
     d->domain->owner_text = strdup(node->text);
     if (d->domain->owner_text == NULL)
       config_no_memory(d->config);

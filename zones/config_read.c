@@ -119,6 +119,20 @@ bool config_text(const struct config_file *file, const struct yaml_node *node, c
   return false;
 }
 
+bool config_line(const struct config_file *file, const struct yaml_node *node, const char *what) {
+  if (!config_text(file, node, what))
+    return false;
+  for (size_t i = 0; i < node->len; i++) {
+    unsigned char c = (unsigned char)node->text[i];
+    /* C0, DEL, and C1 in UTF-8, which some terminals obey too */
+    if (c >= 0x20 && c != 0x7f && !(c == 0xc2 && (unsigned char)node->text[i + 1] < 0xa0))
+      continue;
+    config_error(file, node, "%s must be one line without control characters", what);
+    return false;
+  }
+  return true;
+}
+
 /* Reads digits; false if there are none, a leading zero, or more than fits 63 bits. */
 static bool digits(const char *text, size_t len, uint64_t *out) {
   if (len == 0 || len > 18 || (len > 1 && text[0] == '0'))

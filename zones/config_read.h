@@ -41,6 +41,9 @@ bool config_keys(const struct config_file *file, const struct yaml_node *node, c
 /* True for a text of at least one character. */
 bool config_text(const struct config_file *file, const struct yaml_node *node, const char *what);
 
+/* The same for a text that is shown to people: one line without control characters. */
+bool config_line(const struct config_file *file, const struct yaml_node *node, const char *what);
+
 /* Decimal digits only, without sign, spaces or leading zeros. */
 bool config_number(const struct config_file *file, const struct yaml_node *node, const char *what,
                    uint32_t min, uint32_t max, uint32_t *out);

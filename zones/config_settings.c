@@ -124,9 +124,17 @@ json_t *config_profiles_read(const struct config_file *file, const struct yaml_n
 /* ---- alerts -----------------------------------------------------------------------------------
  */
 
+/* ASCII without spaces and control characters, as a request line needs it. */
+static bool is_visible(const char *text) {
+  for (; *text != '\0'; text++)
+    if (*text <= ' ' || *text >= 0x7f)
+      return false;
+  return true;
+}
+
 static bool read_url(const struct config_file *file, const struct yaml_node *node, json_t *out) {
   char show[CONFIG_SHOW];
-  if (node->kind == YAML_SCALAR && strpbrk(node->text, " \t\r\n") == NULL &&
+  if (node->kind == YAML_SCALAR && is_visible(node->text) &&
       ((strncmp(node->text, "https://", 8) == 0 && node->len > 8) ||
        (strncmp(node->text, "http://", 7) == 0 && node->len > 7)))
     return json_object_set_new(out, "url", json_string(node->text)) == 0;
@@ -194,6 +202,10 @@ static json_t *read_words(const struct config_file *file, const struct yaml_node
                           const char *what, const char *const *words, size_t count) {
   json_t *list = json_array();
   bool ok = list != NULL;
+  if (list_count(node) == 0) {
+    config_error(file, node, "%s must not be an empty list; remove it or name at least one", what);
+    ok = false;
+  }
   for (size_t i = 0; i < list_count(node); i++) {
     int w = config_choice(file, list_item(node, i), what, words, count);
     ok = w >= 0 && json_array_append_new(list, json_string(words[w])) == 0 && ok;
@@ -210,6 +222,10 @@ static json_t *read_references(const struct config_file *file, const struct yaml
   bool ok = list != NULL;
   if (built_in != NULL)
     words[count++] = built_in;
+  if (list_count(node) == 0) {
+    config_error(file, node, "an empty list; name at least one %s, or remove the key", what);
+    ok = false;
+  }
   for (size_t i = 0; i < list_count(node); i++) {
     const struct yaml_node *item = list_item(node, i);
     char show[CONFIG_SHOW];
@@ -219,9 +235,12 @@ static json_t *read_references(const struct config_file *file, const struct yaml
       ok = json_array_append_new(list, json_string(item->text)) == 0 && ok;
       continue;
     }
-    config_error(file, item, "the %s %s does not exist%s; define it in defaults.yaml", what,
-                 config_show(item, show),
-                 item->kind == YAML_SCALAR ? config_hint(item->text, words, count, hint) : "");
+    if (item->kind == YAML_SCALAR)
+      config_error(file, item, "the %s %s does not exist%s; define it in defaults.yaml", what,
+                   config_show(item, show), config_hint(item->text, words, count, hint));
+    else
+      config_error(file, item, "the name of the %s must be a text, this is %s", what,
+                   config_show(item, show));
     ok = false;
   }
   return finish(list, ok);

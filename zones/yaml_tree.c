@@ -90,6 +90,12 @@ bool yaml_utf8_check(const uint8_t *data, size_t len, unsigned *line, unsigned *
   return true;
 }
 
+/* U+0085, U+2028 or U+2029: editors show no line end, so that every later place would be off. */
+static bool is_line_separator(const uint8_t *p, size_t len) {
+  return (len >= 2 && p[0] == 0xc2 && p[1] == 0x85) ||
+         (len >= 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0xa8 || p[2] == 0xa9));
+}
+
 /* libyaml refuses control characters without a line; this tells where the first one stands. */
 static bool check_characters(struct reader *r, const uint8_t *data, size_t len) {
   unsigned line = 1;
@@ -104,6 +110,11 @@ static bool check_characters(struct reader *r, const uint8_t *data, size_t len) 
     if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f) {
       diag_error(r->problems, (struct diag_pos){r->path, line, column},
                  "a control character (byte 0x%02x) is not allowed; remove it", c);
+      return false;
+    }
+    if (is_line_separator(data + i, len - i)) {
+      diag_error(r->problems, (struct diag_pos){r->path, line, column},
+                 "YAML takes this invisible character for the end of a line; remove it");
       return false;
     }
     if (c == '\n') {

@@ -147,6 +147,12 @@ DOMAIN_CASES = {
                             "does not exist", "did you mean `edge-oncall`?"),
     "alerts without routes": (domain(rest="alerts: {page: true}\n"), "3:1", "`alerts` needs `to`"),
     "alert event unknown": (domain(rest="alerts: {on: [down], to: [edge-oncall]}\n"), "3:15", "`on` must be one of"),
+    "alerts to nobody": (domain(rest="alerts: {to: []}\n"), "3:14", "empty list", "alert route"),
+    "alerts about nothing": (domain(rest="alerts: {on: [], to: [edge-oncall]}\n"), "3:14", "`on` must not be an empty list"),
+    "alert route is a list": (domain(rest="alerts: {to: [[edge-oncall]]}\n"), "3:15", "must be a text"),
+    "control character in the owner": (domain(rest='owner: "a\\e[31m"\n'), "3:8", "`owner`", "control characters"),
+    "C1 in the owner": (domain(rest='owner: "a\\x9b31m"\n'), "3:8", "`owner`", "control characters"),
+    "invisible line end": (domain(rest="owner: a\u2028b\n"), "3:9", "end of a line"),
     "provider unknown": (domain(rest="providers: {dns-x: {}}\n"), "3:13", "provider `dns-x`", "`dns-a`"),
     "loss unknown": (domain(rest="providers: {dns-a: {allow_loss: [geom]}}\n"), "3:34", "`allow_loss`"),
     "answers above 1 with host names": (
@@ -222,7 +228,8 @@ def test_number_is_refused(tmp_path, key, value):
 
 
 def test_columns_count_characters(tmp_path):
-    bad(tmp_path, {D: domain(rest='owner: "grüße ☃"\nalerts: {"ö": 1, to: []}\n')},
+    bad(tmp_path, {"defaults.yaml": "alerts: {e: {format: slack, secret: s}}\n",
+                   D: domain(rest='owner: "grüße ☃"\nalerts: {"ö": 1, to: [e]}\n')},
         (f"{D}:4:10", "unknown key `ö`"))
     bad(tmp_path, {D: domain(rest='health: {type: http, headers: {x: "ü☃"}, path: x}\n')}, (f"{D}:3:48", "`path`"))
 
@@ -351,6 +358,7 @@ DEFAULTS_CASES = {
     "route format": ("alerts: {a: {format: email, secret: s}}\n", "1:22", "`pagerduty`"),
     "route without target": ("alerts: {a: {format: json}}\n", "1:10", "needs `secret` or `url`"),
     "route url": ("alerts: {a: {format: json, url: ftp://x}}\n", "1:33", "https://"),
+    "control character in a URL": ('alerts: {a: {format: json, url: "https://a\\x01"}}\n', "1:33", "https://"),
     "provider without type": ("providers: {a: {secret: s}}\n", "1:13", "needs `type`"),
     "provider sluice": ("providers: {sluice: {type: x}}\n", "1:13", "this server itself"),
     "provider health": ("providers: {a: {type: x, health: yes}}\n", "1:34", "`pushed`"),
