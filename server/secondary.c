@@ -49,7 +49,7 @@ static void set_error(struct managed *m, const char *format, ...) {
 /* ---- steps ------------------------------------------------------------------------------------
  */
 
-static void do_step(struct managed *m, enum secondary_step step);
+static void ask(struct managed *m, enum secondary_step step, bool tcp);
 
 static void ended(struct managed *m) {
   m->owner->active--;
@@ -60,7 +60,7 @@ static void next_step(struct managed *m, enum secondary_step step) {
   if (step == SECONDARY_IDLE)
     ended(m);
   else
-    do_step(m, step);
+    ask(m, step, false);
 }
 
 static void confirmed(struct managed *m) {
@@ -73,6 +73,10 @@ static void on_soa(void *arg, struct secondary_reply *reply) {
   struct managed *m = arg;
   int64_t now = secondary_now(m->owner);
   m->client = NULL;
+  if (reply->truncated) {
+    ask(m, SECONDARY_ASK_SOA, true);
+    return;
+  }
   if (!reply->ok) {
     set_error(m, "%s: %s", primary_text(m), reply->why);
     next_step(m, secondary_zone_failed(&m->zone, now));
@@ -215,7 +219,7 @@ static void on_transfer(void *arg, struct secondary_reply *reply) {
                                     : secondary_zone_failed(&m->zone, now));
 }
 
-static void do_step(struct managed *m, enum secondary_step step) {
+static void ask(struct managed *m, enum secondary_step step, bool tcp) {
   struct secondary *s = m->owner;
   bool soa = step == SECONDARY_ASK_SOA;
   struct secondary_question question = {
@@ -225,6 +229,7 @@ static void do_step(struct managed *m, enum secondary_step step) {
       .qtype = soa                          ? TYPE_SOA
                : step == SECONDARY_ASK_IXFR ? TYPE_IXFR
                                             : TYPE_AXFR,
+      .tcp = tcp,
       .have = m->zone.soa.serial,
       .limits = {.records = m->settings->max_records, .octets = m->settings->max_octets},
       .done = soa ? on_soa : on_transfer,
@@ -278,7 +283,7 @@ void secondary_look_at_all(struct secondary *s) {
       enum secondary_step step = secondary_zone_start(&m->zone, now);
       if (step != SECONDARY_IDLE) {
         s->active++;
-        do_step(m, step);
+        ask(m, step, false);
       }
     }
     bool waits = m->zone.step == SECONDARY_IDLE && m->zone.next_at > now;

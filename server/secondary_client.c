@@ -146,8 +146,24 @@ static bool verify(struct secondary_client *c, const uint8_t *message, size_t *l
   return false;
 }
 
-/* ---- SOA over UDP -----------------------------------------------------------------------------
+/* ---- SOA queries ------------------------------------------------------------------------------
  */
+
+static void take_soa(struct secondary_client *c, const uint8_t *message, size_t len) {
+  struct secondary_reply reply = {.ok = true};
+  char why[TRANSFER_IN_WHY];
+  if (transfer_soa_answer(message, len, c->question.apex, c->id, &reply.soa, why))
+    end(c, &reply);
+  else
+    fail(c, false, "%s", why);
+}
+
+/* A primary that limits its rate sends this, without a signature, to those who can come over TCP
+ * (RFC 1035 section 4.2.1, RFC 7766 section 5).  Forged, it costs a connection. */
+static bool is_truncated(const uint8_t *message) {
+  const unsigned both = WIRE_QR | WIRE_TC;
+  return (wire_u16(message + WIRE_FLAGS) & both) == both;
+}
 
 static void on_udp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
   struct secondary_client *c = handle->data;
@@ -170,14 +186,13 @@ static void on_udp_read(uv_udp_t *handle, ssize_t n, const uv_buf_t *buffer,
   /* Not the answer to this try: an earlier one's, or a forgery. */
   if (len < WIRE_QUESTION || wire_u16(c->input) != c->id)
     return;
-  if (!verify(c, c->input, &len))
-    return;
-  struct secondary_reply reply = {.ok = true};
-  char why[TRANSFER_IN_WHY];
-  if (transfer_soa_answer(c->input, len, c->question.apex, c->id, &reply.soa, why))
+  if (is_truncated(c->input)) {
+    struct secondary_reply reply = {.truncated = true, .why = "the answer is truncated"};
     end(c, &reply);
-  else
-    fail(c, false, "%s", why);
+    return;
+  }
+  if (verify(c, c->input, &len))
+    take_soa(c, c->input, len);
 }
 
 static void try_udp(struct secondary_client *c);
@@ -217,7 +232,7 @@ static void on_udp_start(uv_timer_t *timer) {
     try_udp(c);
 }
 
-/* ---- transfers over TCP -----------------------------------------------------------------------
+/* ---- over TCP ---------------------------------------------------------------------------------
  */
 
 static void on_tcp_timeout(uv_timer_t *timer) {
@@ -266,6 +281,10 @@ static bool take_message(struct secondary_client *c, const uint8_t *message, siz
   char why[TRANSFER_IN_WHY];
   if (!verify(c, message, &len))
     return false;
+  if (c->transfer == NULL) {
+    take_soa(c, message, len);
+    return false;
+  }
   enum transfer_result result = transfer_in_message(c->transfer, message, len, why);
   switch (result) {
   case TRANSFER_MORE:
@@ -342,14 +361,16 @@ static void on_connected(uv_connect_t *request, int status) {
 static void on_tcp_start(uv_timer_t *timer) {
   struct secondary_client *c = timer->data;
   const struct secondary_question *q = &c->question;
-  c->transfer = malloc(sizeof *c->transfer);
-  if (c->transfer == NULL || !make_query(c)) {
+  bool soa = q->qtype == TYPE_SOA;
+  c->transfer = soa ? NULL : malloc(sizeof *c->transfer);
+  if ((!soa && c->transfer == NULL) || !make_query(c)) {
     free(c->transfer);
     c->transfer = NULL;
     fail(c, false, "cannot make the query");
     return;
   }
-  transfer_in_init(c->transfer, q->apex, q->qtype, c->id, q->have, &q->limits);
+  if (!soa)
+    transfer_in_init(c->transfer, q->apex, q->qtype, c->id, q->have, &q->limits);
   c->deadline = uv_now(timer->loop) + SECONDARY_WHOLE_MS;
   c->connect.data = c;
   int error = uv_tcp_connect(&c->connect, &c->socket.tcp, &q->primary->socket.sa, on_connected);
@@ -369,7 +390,7 @@ struct secondary_client *secondary_client_ask(uv_loop_t *loop,
     return NULL;
   memset(c, 0, offsetof(struct secondary_client, input));
   c->question = *question;
-  bool udp = question->qtype == TYPE_SOA;
+  bool udp = question->qtype == TYPE_SOA && !question->tcp;
   int error = udp ? uv_udp_init(loop, &c->socket.udp) : uv_tcp_init(loop, &c->socket.tcp);
   if (error != 0) {
     free(c);

@@ -32,6 +32,7 @@ struct secondary_reply {
   enum transfer_result result;  /* transfer: DONE or UP_TO_DATE when `ok` */
   struct transfer_in *transfer; /* DONE: may be taken over, by setting this to NULL; then
                                  * transfer_in_close() and free() it */
+  bool truncated;               /* SOA query over UDP: ask again over TCP; not `ok` */
   bool ask_for_whole;           /* IXFR that failed in a way that AXFR may not */
   uint64_t messages, octets;
   const char *why; /* one line when not `ok` */
@@ -44,6 +45,7 @@ struct secondary_question {
   const uint8_t *apex;        /* wire name, lower case */
   const struct tsig_key *key; /* or NULL */
   uint16_t qtype;             /* SOA, IXFR or AXFR */
+  bool tcp;                   /* also for SOA, which is asked over UDP otherwise */
   uint32_t have;              /* IXFR: our serial */
   struct transfer_in_limits limits;
   secondary_client_fn *done;

@@ -404,6 +404,36 @@ def test_changes_that_do_not_fit_lead_to_the_whole_zone(secondary):
         script.close()
 
 
+class RateLimited(Script):
+    """A primary that answers every query over UDP with TC."""
+
+    def answer_soa(self, wire):
+        reply = dns.message.make_response(dns.message.from_wire(wire))
+        reply.flags |= dns.flags.TC
+        return reply.to_wire()
+
+    def transfer(self, wire, sock):
+        if dns.message.from_wire(wire).question[0].rdtype != dns.rdatatype.SOA:
+            super().transfer(wire, sock)
+            return
+        self.asked.append("SOA")
+        sock.sendall(framed(answer(wire, *self.zone()[:1])))
+
+
+def test_a_truncated_answer_leads_to_tcp(secondary):
+    mine = secondary()
+    script = RateLimited(mine)
+    try:
+        mine.wait_serial(1)
+        assert script.asked == ["SOA", "AXFR"]
+        notify(mine.server)
+        serverlib.wait_for(lambda: script.asked == ["SOA", "AXFR", "SOA"], "the next question")
+        serverlib.wait_for(lambda: not mine.status()["busy"], "the answer")
+        assert mine.status()["error"] is None
+    finally:
+        script.close()
+
+
 def test_an_expired_zone_answers_servfail_until_the_primary_is_back(secondary):
     mine = secondary()
     script = Script(mine, refresh=1, retry=1, expire=2)
