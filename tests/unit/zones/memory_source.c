@@ -41,5 +41,9 @@ static void close_nothing(struct config_source *source) {
 
 void memory_source_init(struct memory_source *source, const struct memory_file *files,
                         size_t count) {
-  *source = (struct memory_source){{list, read_file, close_nothing, "", false}, files, count};
+  *source = (struct memory_source){
+      .base = {.list = list, .read = read_file, .close = close_nothing, .prefix = ""},
+      .files = files,
+      .count = count,
+  };
 }

@@ -130,6 +130,10 @@ Test(host_name, dot_rule) {
   expect_host("a..b", NULL);
   expect_host("a b.c", NULL);
   expect_host("ä.b", NULL);
+  expect_host("192.0.2.1", NULL);
+  expect_host("a.1.", NULL);
+  expect_host("1.a", "1.a.");
+  expect_host("2001:db8::1", NULL);
 }
 
 static const uint8_t apex[NAME_BUF] = "\x01z\x02tm";
@@ -150,6 +154,8 @@ Test(host_name, directories_of_domains) {
   expect_domain("api.eu", "api.eu.z.tm.");
   expect_domain("_wildcard", "*.z.tm.");
   expect_domain("_wildcard.x", "*.x.z.tm.");
+  expect_domain("_Wildcard.x", "*.x.z.tm.");
+  expect_domain("a._WILDCARD", NULL);
   expect_domain("_wildcards", "_wildcards.z.tm.");
   expect_domain("012", "012.z.tm.");
   expect_domain("a._wildcard", NULL);
