@@ -2,11 +2,11 @@
 /*
  * From a build on disk to a view that workers can read.
  *
- * load_run() opens the images of DATA/current, takes over from the previous view what did not change
- * (images by identity of the file, location data and its tables likewise), and prepares for every
- * steered domain its location table and draw tables.  All or nothing: on failure the previous view
- * is as it was.  It does not touch what readers see and may run in any thread, but only one at a
- * time; the rest belongs to the main thread.
+ * load_run() opens the images of DATA/current, takes over from the previous view what did not
+ * change (images by identity of the file, location data and its tables likewise), and prepares for
+ * every steered domain its location table and draw tables.  All or nothing: on failure the previous
+ * view is as it was.  It does not touch what readers see and may run in any thread, but only one at
+ * a time; the rest belongs to the main thread.
  */
 #ifndef SLUICE_SERVER_LOAD_H
 #define SLUICE_SERVER_LOAD_H
