@@ -9,6 +9,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+enum { MAX_REGIONS = 10000 }; /* each is compared with all others */
+
 static bool read_atom(const struct config_file *file, const struct yaml_node *node,
                       const struct yaml_node *regions, struct config_region *region) {
   char show[CONFIG_SHOW];
@@ -36,11 +38,53 @@ static bool read_atom(const struct config_file *file, const struct yaml_node *no
                    config_show(node, show));
     return false;
   }
-  for (uint32_t i = 0; i < region->atom_count; i++)
-    if (steer_atom_equal(&region->atoms[i], &atom))
-      return true; /* written twice */
   region->atoms[region->atom_count++] = atom;
   return true;
+}
+
+struct numbered_atom {
+  struct steer_atom atom;
+  uint32_t index;
+};
+
+static int compare_atoms(const void *va, const void *vb) {
+  const struct numbered_atom *a = va;
+  const struct numbered_atom *b = vb;
+  int d = (int)a->atom.kind - (int)b->atom.kind;
+  if (d == 0)
+    d = strcmp(a->atom.code, b->atom.code);
+  if (d == 0)
+    d = (a->atom.asn > b->atom.asn) - (a->atom.asn < b->atom.asn);
+  if (d == 0)
+    d = (int)a->atom.net_family - (int)b->atom.net_family;
+  if (d == 0)
+    d = (int)a->atom.net_bits - (int)b->atom.net_bits;
+  if (d == 0)
+    d = memcmp(a->atom.net, b->atom.net, sizeof a->atom.net);
+  return d != 0 ? d : (a->index > b->index) - (a->index < b->index);
+}
+
+/* Drops atoms that are written twice; the order of the others stays. */
+static bool drop_repeated(struct config_region *region) {
+  uint32_t count = region->atom_count;
+  struct numbered_atom *sorted = calloc((size_t)count + 1, sizeof *sorted);
+  bool *repeated = calloc((size_t)count + 1, sizeof *repeated);
+  bool ok = sorted != NULL && repeated != NULL;
+  for (uint32_t i = 0; ok && i < count; i++)
+    sorted[i] = (struct numbered_atom){region->atoms[i], i};
+  if (ok)
+    qsort(sorted, count, sizeof *sorted, compare_atoms);
+  for (uint32_t i = 1; ok && i < count; i++)
+    repeated[sorted[i].index] = steer_atom_equal(&sorted[i - 1].atom, &sorted[i].atom);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; ok && i < count; i++)
+    if (!repeated[i])
+      region->atoms[kept++] = region->atoms[i];
+  if (ok)
+    region->atom_count = kept;
+  free(sorted);
+  free(repeated);
+  return ok;
 }
 
 static bool read_region_name(const struct config_file *file, const struct yaml_node *key,
@@ -81,6 +125,8 @@ static bool read_region(struct config *config, const struct config_file *file,
   for (size_t i = 0; i < count; i++)
     ok =
         read_atom(file, value->kind == YAML_LIST ? value->items[i] : value, regions, &region) && ok;
+  if (!drop_repeated(&region))
+    ok = config_no_memory(config);
   /* Kept after an error too, so that domains that use it are not blamed. */
   defaults->regions[defaults->region_count++] = region;
   return ok;
@@ -90,6 +136,10 @@ static bool read_regions(struct config *config, const struct config_file *file,
                          const struct yaml_node *node) {
   if (!config_is_map(file, node, "`regions`"))
     return false;
+  if (node->count > MAX_REGIONS) {
+    config_error(file, node, "too many regions: at most %d", MAX_REGIONS);
+    return false;
+  }
   config->defaults.regions = calloc(node->count + 1, sizeof *config->defaults.regions);
   if (config->defaults.regions == NULL)
     return config_no_memory(config);

@@ -10,6 +10,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+enum { MAX_ADDRESSES = 2000 }; /* of one family: 28 octets each at most, in a message of 65535 */
+
 bool domain_endpoint_has(const struct steer_endpoint *endpoint, enum steer_type type) {
   switch (type) {
   case STEER_A:
@@ -34,6 +36,14 @@ static bool add_address(struct domain_reading *d, struct steer_endpoint *e, cons
     config_warning(&d->file, node, "the address %s stands here twice; it is used once",
                    config_show(node, show));
     return true;
+  }
+  if (*count == MAX_ADDRESSES) {
+    config_error(
+        &d->file, node,
+        "an endpoint may have at most %d addresses of a kind, as more would not fit into a "
+        "DNS message; remove this and what follows",
+        MAX_ADDRESSES);
+    return false;
   }
   list = realloc(list, (*count + 1) * size);
   if (list == NULL)
@@ -152,6 +162,8 @@ static bool read_list(struct domain_reading *d, struct steer_endpoint *e,
     } else {
       ok = read_address(d, e, item) && ok;
     }
+    if (!ok && (e->addr4_count == MAX_ADDRESSES || e->addr6_count == MAX_ADDRESSES))
+      break; /* said once */
   }
   return ok;
 }

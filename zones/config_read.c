@@ -7,6 +7,8 @@
 
 #include "zones/host_name.h"
 
+enum { MAX_HINTS = 200 }; /* problems with a hint in one run */
+
 struct diag_pos config_pos(const struct config_file *file, const struct yaml_node *node) {
   return (struct diag_pos){file->path, node->line, node->column};
 }
@@ -64,8 +66,11 @@ void config_warning(const struct config_file *file, const struct yaml_node *node
   va_end(args);
 }
 
-const char *config_hint(const char *word, const char *const *words, size_t count, char *out) {
-  const char *nearest = diag_nearest(word, words, count);
+const char *config_hint(const struct config_file *file, const char *word, const char *const *words,
+                        size_t count, char *out) {
+  /* Each takes time, and nobody reads so many: a hostile file would have millions. */
+  bool enough = file->problems->errors > MAX_HINTS;
+  const char *nearest = enough ? NULL : diag_nearest(word, words, count);
   out[0] = '\0';
   if (nearest != NULL && strlen(nearest) < CONFIG_SHOW - 20)
     snprintf(out, CONFIG_SHOW, " (did you mean `%s`?)", nearest);

@@ -71,6 +71,7 @@ bool config_host(const struct config_file *file, const struct yaml_node *node, c
                  uint8_t *out);
 
 /* " (did you mean `x`?)" in `out` (CONFIG_SHOW bytes), or "". */
-const char *config_hint(const char *word, const char *const *words, size_t count, char *out);
+const char *config_hint(const struct config_file *file, const char *word, const char *const *words,
+                        size_t count, char *out);
 
 #endif

@@ -28,7 +28,7 @@ static bool unknown_region(struct domain_reading *d, const struct yaml_node *key
     for (size_t i = 0; i < defaults->region_count; i++)
       words[i] = defaults->regions[i].name;
     words[defaults->region_count] = "global";
-    config_hint(key->text, words, defaults->region_count + 1, hint);
+    config_hint(&d->file, key->text, words, defaults->region_count + 1, hint);
   }
   free(words);
   config_error(&d->file, key,
@@ -123,7 +123,7 @@ static bool read_entry(struct domain_reading *d, struct steer_level *level,
     for (uint32_t i = 0; words != NULL && i < s->endpoint_count; i++)
       words[i] = s->endpoints[i].name;
     if (words != NULL)
-      config_hint(pair->key->text, words, s->endpoint_count, hint);
+      config_hint(&d->file, pair->key->text, words, s->endpoint_count, hint);
     free(words);
     config_error(&d->file, pair->key, "unknown endpoint %s%s; define it under `endpoints`",
                  config_show(pair->key, show), hint);

@@ -51,13 +51,14 @@ bool config_weight(const struct config_file *file, const struct yaml_pair *pair,
   return config_number(file, pair->value, what, 0, STEER_MAX_WEIGHT, weight);
 }
 
-static const char *endpoint_hint(const char *word, const struct steer_domain *known, char *hint) {
+static const char *endpoint_hint(const struct config_file *file, const char *word,
+                                 const struct steer_domain *known, char *hint) {
   const char **words = calloc((size_t)known->endpoint_count + 1, sizeof *words);
   hint[0] = '\0';
   for (uint32_t i = 0; words != NULL && i < known->endpoint_count; i++)
     words[i] = known->endpoints[i].name;
   if (words != NULL)
-    config_hint(word, words, known->endpoint_count, hint);
+    config_hint(file, word, words, known->endpoint_count, hint);
   free(words);
   return hint;
 }
@@ -81,7 +82,7 @@ static json_t *read_profile(const struct config_file *file, const struct yaml_no
       config_error(file, pair->key,
                    "the profile names the unknown endpoint %s%s; define it under "
                    "`endpoints` or remove it",
-                   config_show(pair->key, show), endpoint_hint(pair->key->text, known, hint));
+                   config_show(pair->key, show), endpoint_hint(file, pair->key->text, known, hint));
       ok = false;
     } else if (!config_name(file, pair->key, "the name of an endpoint")) {
       ok = false;
@@ -237,7 +238,7 @@ static json_t *read_references(const struct config_file *file, const struct yaml
     }
     if (item->kind == YAML_SCALAR)
       config_error(file, item, "the %s %s does not exist%s; define it in defaults.yaml", what,
-                   config_show(item, show), config_hint(item->text, words, count, hint));
+                   config_show(item, show), config_hint(file, item->text, words, count, hint));
     else
       config_error(file, item, "the name of the %s must be a text, this is %s", what,
                    config_show(item, show));
@@ -359,7 +360,7 @@ json_t *config_domain_providers(const struct config *config, const struct config
     bool known = json_object_get(config->defaults.providers, key->text) != NULL;
     if (!known)
       config_error(file, key, "the provider %s does not exist%s; define it in defaults.yaml",
-                   config_show(key, show), config_hint(key->text, words, count, hint));
+                   config_show(key, show), config_hint(file, key->text, words, count, hint));
     json_t *options = read_provider_options(file, node->pairs[i].value);
     ok = known && options != NULL && ok;
     if (ok)

@@ -132,6 +132,9 @@ DOMAIN_CASES = {
     "endpoint without address": (domain(endpoints="{a: {enabled: false}, b: 192.0.2.2}"), "1:13",
                                  "needs `addresses`"),
     "endpoint with an empty list": (domain(endpoints="{a: [], b: 192.0.2.2}"), "1:16", "at least one address"),
+    "endpoint with too many addresses": (
+        "endpoints:\n  a:\n" + "".join(f"    - 10.0.{i // 256}.{i % 256}\n" for i in range(2500)) +
+        "regions: {global: {a: 1}}\n", "2003:7", "at most 2000 addresses"),
     "TTL too large": (domain(rest="ttl: 2147483648\n"), "3:6", "0 to 2147483647"),
     "TTL negative": (domain(rest="ttl: -1\n"), "3:6", "0 to 2147483647"),
     "TTL with another unit": (domain(rest="ttl: 5y\n"), "3:6", "30, 30s, 5m or 1h"),
@@ -345,6 +348,7 @@ DEFAULTS_CASES = {
     "shadows a subdivision": ("regions: {us-all: [us-ny]}\n", "1:11", "would hide a built-in"),
     "shadows global": ("regions: {global: [us-ny]}\n", "1:11", "would hide a built-in"),
     "name inside": ("regions: {east-coast: [us-ny], all-coasts: [east-coast]}\n", "1:45", "name of a region"),
+    "too many regions": ("regions:\n" + "".join(f"  region{i}: [ca]\n" for i in range(10001)), "2:3", "at most 10000"),
     "no atom": ("regions: {office: [somewhere]}\n", "1:20", "`somewhere` is no atom"),
     "unknown country": ("regions: {office: ['country:qq']}\n", "1:20", "unknown country"),
     "host bits": ("regions: {office: [192.0.2.1/24]}\n", "1:20", "host bits"),
@@ -742,6 +746,20 @@ def test_name_server_without_address_is_a_warning(tmp_path):
     good(tmp_path / "4", {Z: inside + "records: {ns2: {AAAA: '2001:db8::53'}}\n"})
     good(tmp_path / "5", {Z: inside + "records: {'*': {A: 192.0.2.53}}\n"})
     good(tmp_path / "6", {Z: inside, "tm.example.com/ns2/domain.yaml": DOMAIN})
+
+
+def test_region_of_many_nets_some_twice(tmp_path):
+    nets = "".join(f"    - 10.{i // 256}.{i % 256}.0/24\n" for i in range(60000))
+    good(tmp_path, {"defaults.yaml": f"regions:\n  office:\n{nets}{nets}", D: domain(regions="{global: {a: 1}, office: {b: 1}}")})
+
+
+def test_hints_end_before_a_hostile_file_does(tmp_path):
+    """The nearest name of thousands, for each of thousands, would take minutes."""
+    files = {D: "endpoints:\n" + "".join(f"  endpoint{i}: 10.0.{i // 256}.{i % 256}\n" for i in range(2000)) +
+             "regions:\n  global:\n" + "".join(f"    endpointx{i}: 1\n" for i in range(2000))}
+    lines = check(tmp_path, files, 1)
+    assert len(lines) == 2000 and all("unknown endpoint" in line for line in lines)
+    assert "did you mean" in lines[0] and "did you mean" not in lines[-1]
 
 
 def test_aliases_are_fine(tmp_path):
