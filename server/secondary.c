@@ -12,7 +12,9 @@
 #include "server/wire.h"
 
 enum {
-  MAX_ACTIVE = 32,   /* zones that are asked for at a time */
+  MAX_ACTIVE = 64, /* zones that are asked for at a time */
+  /* Of these from one primary: one that answers as slowly as it may holds up nobody else's. */
+  MAX_ACTIVE_AT_ONE = 16,
   CONFIRM_MS = 5000, /* how long a confirmation may stay unwritten */
   LONGEST_SLEEP_MS = 3600000,
 };
@@ -53,6 +55,7 @@ static void ask(struct managed *m, enum secondary_step step, bool tcp);
 
 static void ended(struct managed *m) {
   m->owner->active--;
+  m->owner->active_at[m->slot]--;
   secondary_look_at_all(m->owner);
 }
 
@@ -251,6 +254,31 @@ bool secondary_is_servable(const struct managed *m, int64_t now) {
   return state == SECONDARY_CURRENT || state == SECONDARY_STALE;
 }
 
+static unsigned slot_of(const struct managed *m) {
+  struct geo_address address;
+  uint64_t words[2] = {0, 0};
+  address_to_geo(&m->settings->primaries[m->zone.primary].socket, &address);
+  memcpy(words, address.octets, address.family == 4 ? 4 : 16);
+  uint64_t seed = m->owner->seed;
+  uint64_t hash = name_mix(words[0] ^ seed, words[1] ^ address.family ^ ~seed);
+  return (unsigned)(hash % SECONDARY_SLOTS);
+}
+
+/* Starts a round if it is time, and if not too many are under way. */
+static void start_round(struct managed *m, int64_t now) {
+  struct secondary *s = m->owner;
+  bool due = m->zone.step == SECONDARY_IDLE && m->zone.next_at <= now;
+  if (!due || s->active >= MAX_ACTIVE)
+    return;
+  unsigned slot = slot_of(m);
+  if (s->active_at[slot] >= MAX_ACTIVE_AT_ONE)
+    return; /* the end of one looks at all again */
+  m->slot = slot;
+  s->active++;
+  s->active_at[slot]++;
+  ask(m, secondary_zone_start(&m->zone, now), false);
+}
+
 static void on_timer(uv_timer_t *timer) {
   secondary_look_at_all(timer->data);
 }
@@ -279,13 +307,7 @@ void secondary_look_at_all(struct secondary *s) {
   for (size_t i = 0; i < s->count; i++) {
     struct managed *m = &s->zones[i];
     changed |= look_at_state(m, now);
-    if (s->active < MAX_ACTIVE) {
-      enum secondary_step step = secondary_zone_start(&m->zone, now);
-      if (step != SECONDARY_IDLE) {
-        s->active++;
-        ask(m, step, false);
-      }
-    }
+    start_round(m, now);
     bool waits = m->zone.step == SECONDARY_IDLE && m->zone.next_at > now;
     if (waits && m->zone.next_at < wake)
       wake = m->zone.next_at;

@@ -13,7 +13,10 @@
 #include "server/secondary_store.h"
 #include "server/secondary_zone.h"
 
-enum { SECONDARY_ERROR = 600 };
+enum {
+  SECONDARY_ERROR = 600,
+  SECONDARY_SLOTS = 1024, /* what primaries are told apart by, a hash of their addresses */
+};
 
 struct managed {
   struct secondary *owner;
@@ -24,6 +27,7 @@ struct managed {
   struct secondary_info info; /* as last written or to be written */
   struct secondary_zone zone;
   struct secondary_client *client; /* the question under way */
+  unsigned slot;                   /* of the primary that the round under way began with */
   struct save *save;               /* or the work on its answer */
   uv_mutex_t files_lock;           /* held by who writes the files */
   atomic_uint generation;          /* counts saves, so that no older confirmation is written over */
@@ -45,6 +49,8 @@ struct secondary {
   uv_timer_t confirm_timer;
   uv_async_t async;
   unsigned active;
+  unsigned active_at[SECONDARY_SLOTS]; /* of these, by the primary that they began with */
+  uint64_t seed;                       /* of the hash */
   bool started;
   bool stopping;
   uint64_t counters[SECONDARY_COUNTERS];

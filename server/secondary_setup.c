@@ -107,6 +107,9 @@ struct secondary *secondary_open(const struct secondary_options *options, char *
   }
   size_t count = options->settings->count;
   s->options = *options;
+  struct rng rng;
+  rng_seed_kernel(&rng);
+  s->seed = rng_next(&rng);
   s->zones = calloc(count + 1, sizeof *s->zones);
   s->wanted = calloc(count + 1, sizeof *s->wanted);
   bool ok = (s->zones != NULL && s->wanted != NULL && make_gate(s)) || out_of_memory(why);

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import socket
 import struct
+import threading
 import time
 
 import dns.flags
@@ -65,6 +66,13 @@ class Secondary:
     def wait_serial(self, serial):
         serverlib.wait_for(lambda: self.serial() == serial,
                            f"serial {serial}; the log is:\n{self.server.log}")
+
+    def wait_status(self, **wanted):
+        def is_so():
+            zones = sluicelib.control(self.server.control, "status")["secondary"]
+            mine = next(zone for zone in zones if zone["zone"] == ZONE)
+            return all(mine[key] == value for key, value in wanted.items())
+        serverlib.wait_for(is_so, str(wanted))
 
     def image(self):
         return self.state / "secondary" / "example.net.image"
@@ -402,6 +410,77 @@ def test_changes_that_do_not_fit_lead_to_the_whole_zone(secondary):
         assert mine.counter("ixfr") == 0
     finally:
         script.close()
+
+
+class Dribbling:
+    """A primary of any zone, whose transfers never come to an end."""
+
+    def __init__(self, address):
+        self.stop, self.open = threading.Event(), 0
+        self.tcp = socket.create_server((address, 0), backlog=256)
+        self.port = self.tcp.getsockname()[1]
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind((address, self.port))
+        for work in (self.answer_soa, self.accept):
+            self.spawn(work)
+
+    @staticmethod
+    def spawn(work, *arguments):
+        def run():
+            try:
+                work(*arguments)
+            except OSError:
+                pass  # closed
+        threading.Thread(target=run, daemon=True).start()
+
+    @staticmethod
+    def head(wire):
+        name = dns.message.from_wire(wire).question[0].name.to_text()
+        return answer(wire, (name, 300, "SOA", soa(2)[3]))
+
+    def answer_soa(self):
+        while not self.stop.is_set():
+            wire, client = self.udp.recvfrom(65535)
+            if wire:  # else shut down
+                self.udp.sendto(self.head(wire), client)
+
+    def accept(self):
+        while not self.stop.is_set():
+            sock, _ = self.tcp.accept()
+            self.spawn(self.dribble, sock)
+
+    def dribble(self, sock):
+        with sock:
+            length = sluicelib.receive(sock, 2)
+            wire = sluicelib.receive(sock, int.from_bytes(length, "big"))
+            name = dns.message.from_wire(wire).question[0].name.to_text()
+            sock.sendall(framed(self.head(wire)))
+            self.open += 1
+            while not self.stop.wait(1.0):
+                sock.sendall(framed(answer(wire, (f"x.{name}", 1, "A", "192.0.2.1"))))
+
+    def close(self):
+        self.stop.set()
+        for sock in (self.tcp, self.udp):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            sock.close()
+
+
+def test_a_slow_primary_holds_up_only_its_own_zones(secondary):
+    slow = Dribbling("127.0.0.3")
+    zones = "".join(f"  - {{zone: z{i}.example, primaries: [\"127.0.0.3@{slow.port}\"]}}\n" for i in range(100))
+    mine = secondary(below=zones)
+    serverlib.wait_for(lambda: slow.open >= 16, "as many transfers as it may have")
+    script = Script(mine)
+    try:
+        mine.wait_status(state="current")
+        assert slow.open == 16
+    finally:
+        script.close()
+        slow.close()
 
 
 class RateLimited(Script):
