@@ -73,7 +73,7 @@ bool config_weight(const struct config_file *file, const struct yaml_pair *pair,
 /* `profiles:` as JSON name -> {endpoint: weight}; endpoints must be among `known` unless it is
  * NULL. */
 json_t *config_profiles_read(const struct config_file *file, const struct yaml_node *node,
-                             const struct steer_domain *known);
+                             const json_t *known);
 
 /* `alerts:` and `providers:` of a domain; `transfer:` and `providers:` of a zone.  NULL after an
  * error. */

@@ -167,31 +167,40 @@ static void refuse_lone_health(struct domain_reading *d) {
  */
 
 /* A profile of defaults.yaml serves the domains that have all its endpoints. */
-static bool profile_fits(const struct steer_domain *s, const json_t *profile) {
+static bool profile_fits(const json_t *known, const json_t *profile) {
   const char *endpoint;
   json_t *weight;
   json_object_foreach((json_t *)profile, endpoint, weight) {
-    if (steer_endpoint_find(s, endpoint) < 0)
+    if (json_object_get(known, endpoint) == NULL)
       return false;
   }
   return true;
 }
 
+static json_t *endpoint_names(const struct steer_domain *s) {
+  json_t *names = json_object();
+  for (uint32_t i = 0; i < s->endpoint_count; i++)
+    json_object_set_new(names, s->endpoints[i].name, json_true());
+  return names;
+}
+
 static void read_profiles(struct domain_reading *d, const struct yaml_node *node) {
   json_t *all = json_object();
+  d->domain->profiles = all;
+  if (node == NULL && json_object_size(d->config->defaults.profiles) == 0)
+    return;
+  json_t *known = endpoint_names(d->steer);
   const char *name;
   json_t *profile;
   json_object_foreach(d->config->defaults.profiles, name, profile) {
-    if (profile_fits(d->steer, profile))
+    if (profile_fits(known, profile))
       json_object_set(all, name, profile);
   }
-  if (node != NULL) {
-    json_t *own = config_profiles_read(&d->file, node, d->steer);
-    if (own != NULL)
-      json_object_update(all, own);
-    json_decref(own);
-  }
-  d->domain->profiles = all;
+  json_t *own = node != NULL ? config_profiles_read(&d->file, node, known) : NULL;
+  if (own != NULL)
+    json_object_update(all, own);
+  json_decref(own);
+  json_decref(known);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------
@@ -293,6 +302,7 @@ void config_domain_read(struct config *config, const char *path, const uint8_t *
   arena_close(&tree);
   free(d.endpoint_keys);
   free(d.endpoint_health);
+  free(d.by_name);
 }
 
 /* ---- beside static records --------------------------------------------------------------------

@@ -17,7 +17,11 @@ struct domain_reading {
   bool endpoints_ok;                        /* without errors: later checks may rely on them */
   const struct yaml_node **endpoint_keys;   /* where each endpoint is named */
   const struct yaml_node **endpoint_health; /* its `health:` or NULL */
+  uint16_t *by_name;                        /* the endpoints in the order of their names, or NULL */
 };
+
+/* Index of the endpoint of that name, or -1. */
+long domain_find_endpoint(const struct domain_reading *d, const char *name);
 
 /* `endpoints:` into the domain. */
 void domain_read_endpoints(struct domain_reading *d, const struct yaml_node *key,

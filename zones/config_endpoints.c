@@ -230,6 +230,50 @@ static bool check_mix(struct domain_reading *d) {
   return true;
 }
 
+static int compare_by_name(const void *va, const void *vb, void *arg) {
+  const struct steer_domain *s = arg;
+  return strcmp(s->endpoints[*(const uint16_t *)va].name, s->endpoints[*(const uint16_t *)vb].name);
+}
+
+/* Every level names endpoints: with thousands of them a search from the start would take minutes.
+ */
+static void index_names(struct domain_reading *d) {
+  struct steer_domain *s = d->steer;
+  d->by_name = calloc((size_t)s->endpoint_count + 1, sizeof *d->by_name);
+  if (d->by_name == NULL) {
+    config_no_memory(d->config);
+    return;
+  }
+  bool whole = true; /* else memory ran out, which is said already */
+  for (uint32_t i = 0; i < s->endpoint_count; i++) {
+    whole = whole && s->endpoints[i].name != NULL;
+    d->by_name[i] = (uint16_t)i;
+  }
+  if (!whole) {
+    free(d->by_name);
+    d->by_name = NULL;
+    return;
+  }
+  qsort_r(d->by_name, s->endpoint_count, sizeof *d->by_name, compare_by_name, s);
+}
+
+long domain_find_endpoint(const struct domain_reading *d, const char *name) {
+  const struct steer_domain *s = d->steer;
+  size_t low = 0;
+  size_t high = d->by_name != NULL ? s->endpoint_count : 0;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    int order = strcmp(s->endpoints[d->by_name[middle]].name, name);
+    if (order == 0)
+      return d->by_name[middle];
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return -1;
+}
+
 void domain_read_endpoints(struct domain_reading *d, const struct yaml_node *key,
                            const struct yaml_node *node) {
   struct steer_domain *s = d->steer;
@@ -259,5 +303,6 @@ void domain_read_endpoints(struct domain_reading *d, const struct yaml_node *key
       d->endpoint_health[i] = yaml_get(pair->value, "health");
     ok = read_endpoint(d, e, pair) && ok;
   }
-  d->endpoints_ok = ok && check_mix(d);
+  index_names(d);
+  d->endpoints_ok = ok && d->by_name != NULL && check_mix(d);
 }

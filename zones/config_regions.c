@@ -112,7 +112,7 @@ static bool read_entry(struct domain_reading *d, struct steer_level *level,
                        const struct yaml_pair *pair) {
   uint32_t weight = 0;
   bool ok = config_weight(&d->file, pair, &weight);
-  long index = steer_endpoint_find(d->steer, pair->key->text);
+  long index = domain_find_endpoint(d, pair->key->text);
   if (index < 0 && d->steer->endpoint_count == 0)
     return false; /* that there are none is said already */
   if (index < 0) {

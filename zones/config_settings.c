@@ -52,19 +52,18 @@ bool config_weight(const struct config_file *file, const struct yaml_pair *pair,
 }
 
 static const char *endpoint_hint(const struct config_file *file, const char *word,
-                                 const struct steer_domain *known, char *hint) {
-  const char **words = calloc((size_t)known->endpoint_count + 1, sizeof *words);
+                                 const json_t *known, char *hint) {
+  size_t max = json_object_size(known);
+  const char **words = calloc(max + 1, sizeof *words);
   hint[0] = '\0';
-  for (uint32_t i = 0; words != NULL && i < known->endpoint_count; i++)
-    words[i] = known->endpoints[i].name;
   if (words != NULL)
-    config_hint(file, word, words, known->endpoint_count, hint);
+    config_hint(file, word, words, object_keys(known, words, max), hint);
   free(words);
   return hint;
 }
 
 static json_t *read_profile(const struct config_file *file, const struct yaml_node *node,
-                            const struct steer_domain *known) {
+                            const json_t *known) {
   if (!config_is_map(file, node, "a profile"))
     return NULL;
   json_t *profile = json_object();
@@ -77,7 +76,7 @@ static json_t *read_profile(const struct config_file *file, const struct yaml_no
     const struct yaml_pair *pair = &node->pairs[i];
     uint32_t weight;
     char show[CONFIG_SHOW];
-    if (known != NULL && steer_endpoint_find(known, pair->key->text) < 0) {
+    if (known != NULL && json_object_get(known, pair->key->text) == NULL) {
       char hint[CONFIG_SHOW];
       config_error(file, pair->key,
                    "the profile names the unknown endpoint %s%s; define it under "
@@ -96,7 +95,7 @@ static json_t *read_profile(const struct config_file *file, const struct yaml_no
 }
 
 json_t *config_profiles_read(const struct config_file *file, const struct yaml_node *node,
-                             const struct steer_domain *known) {
+                             const json_t *known) {
   static const char *const built_in[] = {"only", "mostly", "even", "without", "shift"};
   if (!config_is_map(file, node, "`profiles`"))
     return NULL;
