@@ -291,7 +291,7 @@ def test_explain_with_one_zone_and_no_default_zone(tmp_path):
     config = sluicelib.write_tree(tmp_path / "config", {"example.com/zone.yaml": sluicelib.ZONE,
                                                         "example.com/cdn/domain.yaml": toollib.DOMAIN})
     assert explain(config, "--client", "::1")["domain"] == "cdn.example.com."
-    sluicelib.write_tree(config, {"example.net/zone.yaml": sluicelib.ZONE})
+    sluicelib.write_tree(config, {"example.org/zone.yaml": sluicelib.ZONE})
     assert "default_zone" in fails("explain", "cdn", "--config", config, "--client", "::1", status=2)
 
 
