@@ -53,4 +53,9 @@ struct tcp_place *tcp_clients_idlest(const struct tcp_clients *clients);
 unsigned tcp_clients_count_own(const struct tcp_place *place);
 struct tcp_place *tcp_clients_idlest_own(const struct tcp_place *place);
 
+/* True if both connections are of one client. */
+static inline bool tcp_clients_is_same(const struct tcp_place *a, const struct tcp_place *b) {
+  return a->client == b->client;
+}
+
 #endif

@@ -11,7 +11,7 @@
 enum {
   HELD_MAX = 64 << 20, /* unfinished input and output of all connections */
   TRANSFERS_MAX = 100, /* at a time; more are answered with SERVFAIL */
-  /* Handshakes at a time; a further one ends the oldest.  A client that says hello may make OpenSSL
+  /* Handshakes at a time; a further one ends an old one.  A client that says hello may make OpenSSL
    * set aside 128 KiB with a few octets, so this bounds memory, too. */
   HANDSHAKES_MAX = 512,
 };
@@ -391,17 +391,30 @@ static void on_cipher_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffe
   }
 }
 
+static struct connection *shaking_at(struct tcp_link *link) {
+  return (struct connection *)(void *)((char *)link - offsetof(struct connection, handshake));
+}
+
+/*
+ * Ends a handshake so that `c` can begin its own: the oldest of the same client, so that one that
+ * begins very many ends its own only; the oldest of all if it has none.
+ */
+static void make_handshake_room(struct connection *c) {
+  struct tcp_link *ring = &c->tcp->cipher->handshakes;
+  struct tcp_link *link = ring->next;
+  while (link != ring && !tcp_clients_is_same(&shaking_at(link)->place, &c->place))
+    link = link->next;
+  tcp_count(&c->tcp->counters.evicted, 1);
+  tcp_connection_close(shaking_at(link != ring ? link : ring->next));
+}
+
 bool tcp_connection_start_tls(struct connection *c) {
   struct cipher *cipher = c->tcp->cipher;
   c->tls = tls_session_open(cipher->server, uv_now(&c->tcp->loop));
   if (c->tls == NULL)
     return false;
-  if (cipher->handshake_count == HANDSHAKES_MAX) {
-    struct tcp_link *oldest = cipher->handshakes.next;
-    tcp_count(&c->tcp->counters.evicted, 1);
-    tcp_connection_close(
-        (struct connection *)(void *)((char *)oldest - offsetof(struct connection, handshake)));
-  }
+  if (cipher->handshake_count == HANDSHAKES_MAX)
+    make_handshake_room(c);
   c->handshake.prev = cipher->handshakes.prev;
   c->handshake.next = &cipher->handshakes;
   c->handshake.prev->next = c->handshake.next->prev = &c->handshake;

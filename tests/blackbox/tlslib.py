@@ -49,23 +49,28 @@ class Authority:
 class Client:
     """A TLS connection whose octets on the wire can be seen and held back."""
 
-    def __init__(self, address, port, context, shake=True, **options):
+    def __init__(self, address, port, context, shake=True, source=None, **options):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         for option, value in options.items():
             self.sock.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)
         self.sock.settimeout(sluicelib.DEADLINE)
+        if source:
+            self.sock.bind((source, 0))
         self.sock.connect((address, port))
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname=NAME)
         self.plain = b""
         if shake:
-            self._until(self.tls.do_handshake)
+            self.shake()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.sock.close()
+
+    def shake(self):
+        self._until(self.tls.do_handshake)
 
     def flush(self, step=None):
         """Sends what was encrypted, `step` octets at a time."""

@@ -57,6 +57,10 @@ Test(tcp_clients, who_is_one_client) {
   cr_assert_eq(tcp_clients_count_own(&places[2]), 1);
   cr_assert_eq(tcp_clients_count_own(&places[3]), 2);
   cr_assert_eq(tcp_clients_count_own(&places[5]), 1);
+  cr_assert(tcp_clients_is_same(&places[0], &places[1]));
+  cr_assert(tcp_clients_is_same(&places[3], &places[4]));
+  cr_assert(!tcp_clients_is_same(&places[0], &places[2]));
+  cr_assert(!tcp_clients_is_same(&places[4], &places[5]));
   tcp_clients_remove(&clients, &places[0]);
   cr_assert_eq(tcp_clients_count_own(&places[1]), 1);
 }
