@@ -169,7 +169,7 @@ static void read_value(struct zone_reading *z, uint8_t *owner, uint16_t type, ui
     return;
   }
   bool text = type == RECORD_TXT || type == RECORD_SPF;
-  if (text && !(node->len > 3 && memcmp(node->text, "\\# ", 3) == 0)) {
+  if (text) {
     if (!record_from_text(node->text, node->len, z->rdata, why)) {
       config_error(&z->file, node, "bad %s record: %s", record_type_text(type, name), why);
       return;

@@ -95,6 +95,13 @@ def test_master_file_is_for_people_too(tmp_path):
     assert 'caa.z.example.\t300\tIN\tCAA\t0 issue "ca.example"\n' in written
 
 
+def test_a_txt_in_yaml_is_the_text_itself(make_config, tmp_path):
+    data = tmp_path / "data"
+    build(make_config(records="t: {TXT: ['\\# 1 00']}\n"), data)
+    written = (data / "current" / "zones" / "example.com.zone").read_text(encoding="ascii")
+    assert '\tTXT\t"\\\\# 1 00"\n' in written
+
+
 def test_master_file_of_a_master_file_means_the_same(tmp_path):
     text = PLAIN + r"""
 odd\.label\032\;\" IN TXT "a\"b\\c;d" "\000\255" unquoted
