@@ -37,18 +37,26 @@ static bool take_peer(struct connection *c, union address_socket *peer) {
   return true;
 }
 
-static void on_connection(uv_stream_t *server, int status) {
+/* What is scarce, memory or descriptors, the idlest connection gives back. */
+static void fail_to_accept(struct tcp *tcp, int error) {
   static struct log_limit limit;
+  log_limited(&limit, LOG_LEVEL_WARNING, "cannot accept a TCP connection: %s", uv_strerror(error));
+  evict(tcp, tcp_clients_idlest(&tcp->clients));
+}
+
+static void on_connection(uv_stream_t *server, int status) {
+  struct listener *listener = (struct listener *)(void *)server;
   struct tcp *tcp = server->data;
   if (status < 0) {
-    log_limited(&limit, LOG_LEVEL_WARNING, "cannot accept a TCP connection: %s",
-                uv_strerror(status));
-    evict(tcp, tcp_clients_idlest(&tcp->clients));
+    fail_to_accept(tcp, status);
     return;
   }
   struct connection *c = calloc(1, sizeof *c);
-  if (c == NULL)
+  listener->waiting = c == NULL;
+  if (c == NULL) {
+    fail_to_accept(tcp, UV_ENOMEM);
     return;
+  }
   c->tcp = tcp;
   c->handle.data = c;
   uv_tcp_init(&tcp->loop, &c->handle);
@@ -72,6 +80,14 @@ static void on_connection(uv_stream_t *server, int status) {
     return;
   uv_tcp_nodelay(&c->handle, 1);
   tcp_connection_start(c);
+}
+
+static void accept_waiting(struct tcp *tcp) {
+  for (size_t i = 0; i < tcp->listener_count; i++) {
+    struct listener *listener = &tcp->listeners[i];
+    if (listener->waiting && !uv_is_closing((uv_handle_t *)&listener->handle))
+      on_connection((uv_stream_t *)&listener->handle, 0);
+  }
 }
 
 /* ---- time and the end -------------------------------------------------------------------------
@@ -98,6 +114,7 @@ static void on_tick(uv_timer_t *timer) {
     tcp_count(&tcp->counters.timed_out, 1);
     tcp_connection_close(c);
   }
+  accept_waiting(tcp);
   if (tcp->draining && tcp->turns == DRAIN_TURNS &&
       (tcp->clients.count == 0 || now >= tcp->drain_until))
     finish(tcp);

@@ -48,7 +48,8 @@ struct connection {
 
 struct listener {
   uv_tcp_t handle;
-  int fd; /* until the handle owns it */
+  int fd;       /* until the handle owns it */
+  bool waiting; /* for memory: libuv holds a connection, and tells of no other until it is taken */
 };
 
 /* What DNS over TLS needs besides. */
