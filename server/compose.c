@@ -349,7 +349,7 @@ static bool through_dname(struct chase *c, const struct image_node *node) {
   struct answer *a = c->a;
   struct source s = source_of(node, answer_find_entry(node, TYPE_DNAME));
   struct record r;
-  if (!next_record(&s, &r) || r.type != TYPE_DNAME ||
+  if (!next_record(&s, &r) || r.type != TYPE_DNAME || r.rdata_len == 0 ||
       name_wire_len(r.rdata, r.rdata_len) != r.rdata_len)
     return false;
   if (was_given(c, c->name.name))

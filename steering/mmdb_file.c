@@ -66,6 +66,45 @@ static bool copy_file(int from, int to, const char *path, char *why) {
   return ok;
 }
 
+/* True if the value at *offset has the type; moves past the whole value. */
+static bool take(struct mmdb_data *data, size_t *offset, enum mmdb_type type,
+                 struct mmdb_value *value) {
+  size_t head = *offset;
+  return mmdb_read(data, &head, value) && value->type == type && mmdb_skip(data, offset);
+}
+
+/* An array of texts, or a map of texts to texts. */
+static bool are_texts(struct mmdb_data *data, size_t offset, enum mmdb_type type) {
+  struct mmdb_value list;
+  struct mmdb_value text;
+  if (!mmdb_read(data, &offset, &list) || list.type != type)
+    return false;
+  size_t at = list.content;
+  for (uint64_t i = 0; i < (uint64_t)list.count * (type == MMDB_MAP ? 2 : 1); i++)
+    if (!take(data, &at, MMDB_STRING, &text))
+      return false;
+  return true;
+}
+
+/* libmaxminddb 1.7 leaks memory when it refuses these two for what they hold. */
+static bool lists_are_texts(struct mmdb_data *data) {
+  size_t offset = 0;
+  struct mmdb_value map;
+  struct mmdb_value key;
+  if (!mmdb_read(data, &offset, &map) || map.type != MMDB_MAP)
+    return false;
+  size_t at = map.content;
+  for (uint32_t i = 0; i < map.count; i++) {
+    if (!take(data, &at, MMDB_STRING, &key))
+      return false;
+    if ((mmdb_is(data, &key, "languages") && !are_texts(data, at, MMDB_ARRAY)) ||
+        (mmdb_is(data, &key, "description") && !are_texts(data, at, MMDB_MAP)) ||
+        !mmdb_skip(data, &at))
+      return false;
+  }
+  return true;
+}
+
 /*
  * libmaxminddb follows every pointer in the metadata, so that a few hundred bytes of nested arrays
  * would keep it busy without end.  Only metadata that can be walked in few steps gets that far.
@@ -81,7 +120,7 @@ static bool metadata_is_sane(const uint8_t *bytes, size_t len) {
     return false;
   struct mmdb_data data = {start, (size_t)(end - start), METADATA_STEPS};
   size_t offset = 0;
-  return mmdb_check(&data, &offset);
+  return mmdb_check(&data, &offset) && lists_are_texts(&data);
 }
 
 static bool check_copy(int fd, const char *name, char *why) {

@@ -101,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   /* The copy ends where its allocation ends when the size is a multiple of 64: ASan sees
    * over-reads. */
+  memset(copy, 0xff, (size + 63) & ~(size_t)63);
   memcpy(copy, data, size);
   put_right(copy, size);
   char why[512];
