@@ -400,13 +400,16 @@ static void put_opt(struct answer *a, struct edns_reply *reply, size_t limit) {
   a->at += edns_write(&q->edns, reply, q->packet, a->at, limit);
 }
 
+static const struct cookie_secrets *cookies_on(const struct query_worker *worker) {
+  return atomic_load_explicit(&worker->config->cookies, memory_order_acquire);
+}
+
 /* The cookie of the response, if there is to be one.  False on a malformed one: FORMERR. */
 static bool make_cookie(struct query *q, struct query_worker *worker, struct edns_reply *reply,
                         uint8_t out[COOKIE_SIZE]) {
   if (!q->edns.cookie_present)
     return true;
-  const struct cookie_secrets *secrets =
-      atomic_load_explicit(&worker->config->cookies, memory_order_acquire);
+  const struct cookie_secrets *secrets = cookies_on(worker);
   if (!secrets)
     return true;
   struct cookie_option option;
@@ -460,7 +463,7 @@ static void fill(struct answer *a, bool cookie_ok) {
     chaos(a);
     break;
   case VERDICT_COOKIE:
-    if (a->q->proven || a->worker->config->cookies)
+    if (cookies_on(a->worker))
       a->rcode = RCODE_NOERROR;
     break;
   default: /* an error that was found before */

@@ -42,11 +42,13 @@ enum {
 
 /*
  * Kinds of response, and what the caller gives as `about`:
- *   ANSWER    data, CNAME, referral: hash of the lower-case name that the answer comes from, which
+ *
+ * - ANSWER: data, CNAME, referral.  Hash of the lower-case name that the answer comes from, which
  * is the wildcard's name for a synthesized answer and the cut's name for a referral (made-up names
- * below them must not each get tokens of their own) NODATA, NXDOMAIN: hash of the zone's apex ERROR
- * FORMERR, REFUSED, NOTIMP, BADVERS, ...: ignored ALL       every response of the prefix counts
- * here too; never given to ratelimit_check()
+ *   below them must not each get tokens of their own).
+ * - NODATA, NXDOMAIN: hash of the zone's apex.
+ * - ERROR: FORMERR, REFUSED, NOTIMP, BADVERS, ...  Ignored.
+ * - ALL: every response of the prefix counts here too; never given to ratelimit_check().
  */
 enum ratelimit_category {
   RATELIMIT_ANSWER,
