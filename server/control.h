@@ -29,6 +29,26 @@
  *                as {"endpoints": [...]}
  *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6}
  *             -> what the checker would say, forced
+ *   domain    {"domain"} -> all that is known of one steered name: {"domain": {"name","zone",
+ *                "revision": N, "steer": as zones/domain_json.h,
+ *                "overrides": [{"kind":"weight"|"status"|"health","endpoint","region","level",
+ *                  "family","value","who","origin","reason","set_at","expires_at","cause",
+ *                  "before"}], "health": [{"endpoint","family": 4|6,"state":"up"|"down"|"unknown",
+ *                  "checked": bool,"forced": bool,"since","why"}]},
+ *                "data": the build's folder, "default_zone", "health": as in `status`}
+ *   domains   {"zone": NAME|null} -> {"domains": [{"name","zone","revision","endpoints":[...]}]}
+ *   commit    {"request": TEXT|null,"as": NAME|null,"origin": TEXT|null,
+ *              "expect": [[DOMAIN,REVISION],...],
+ *              "changes": [{"op":"set"|"drop","kind","domain","endpoint","region","level","family",
+ *                "value","expires_at": Unix seconds|0,"cause","before","reason"}],
+ *              "audits": [{"command","domain","what": object,"reason"}]}
+ *             -> all of it durably and visible in answers, or nothing: {"revision": N, "audits":
+ *                [ID...]}; {"ok": false, "conflict": true, ...} if a domain has another revision:
+ *                ask `domain` again and compute again.  Who: the peer's user, or `as` where the
+ *                settings allow it to that user.
+ *   result    {"audit": ID, "result": object} -> adds to the trail
+ *   history   {"domain": NAME|null, "limit": N} -> {"history": [{"id","at","who","origin",
+ *                "command","domain","what","reason","result"}]}
  *
  * Peers are trusted by their Unix credentials (SO_PEERCRED): root, the server's own user, and
  * members of the configured group.  A request of more than 64 KiB, or one not finished in 10 s,
