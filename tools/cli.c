@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "tools/cli_pages.h"
 
 enum { MAX_OPTIONS = 32, HELP_COLUMN = 26 };
 
@@ -137,11 +138,26 @@ static enum cli_next unknown_option(const struct cli_spec *spec, const char *arg
   return CLI_EXIT_USAGE;
 }
 
+/* The options that every command has. */
+static bool is_common(const struct cli_spec *spec, const char *arg, enum cli_next *next) {
+  bool (*print)(const struct cli_spec *) = NULL;
+  if (!strcmp(arg, "-h") || !strcmp(arg, "--help"))
+    print = print_help;
+  else if (!strcmp(arg, "--man-page"))
+    print = cli_page_man;
+  else if (!strcmp(arg, "--list-options"))
+    print = cli_page_options;
+  if (print)
+    *next = print(spec) ? CLI_EXIT_DONE : CLI_EXIT_USAGE;
+  return print != NULL;
+}
+
 /* Reads the option at argv[*at]; moves *at to the last argument that it took. */
 static enum cli_next read_option(const struct cli_spec *spec, int argc, char **argv, int *at) {
   const char *arg = argv[*at];
-  if (!strcmp(arg, "-h") || !strcmp(arg, "--help"))
-    return print_help(spec) ? CLI_EXIT_DONE : CLI_EXIT_USAGE;
+  enum cli_next next;
+  if (is_common(spec, arg, &next))
+    return next;
   if (arg[1] != '-')
     return unknown_option(spec, arg);
   const char *name = arg + 2;
