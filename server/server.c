@@ -11,9 +11,9 @@
 #include <urcu-qsbr.h>
 
 #include "base/log.h"
+#include "base/supervisor.h"
 #include "base/utf8.h"
 #include "server/control.h"
-#include "server/notify.h"
 #include "server/notify_send.h"
 #include "server/privileges.h"
 #include "server/secondary.h"
@@ -164,7 +164,7 @@ static void load_done(uv_work_t *work, int status) {
     log_error("reload failed, the old data stay in use: %s", server->load_why);
   if (!server->request.keep_build) {
     note_reload(server, ok);
-    notify_ready();
+    supervisor_ready("serving");
   }
   tell_waiters(waiting, ok ? NULL : server->load_why, server->load_warning);
   if ((server->next != NULL || server->secondary_changed) && !server->loading)
@@ -179,7 +179,7 @@ static void start_load(struct server *server) {
   server->work.data = server;
   make_request(server, server->waiting == NULL);
   if (!server->request.keep_build)
-    notify_reloading();
+    supervisor_reloading();
   if (uv_queue_work(server->loop, &server->work, load_work, load_done) == 0)
     return;
   snprintf(server->load_why, sizeof server->load_why, "out of memory");
@@ -350,6 +350,20 @@ static void on_save(uv_timer_t *timer) {
     log_limited(&limit, LOG_LEVEL_ERROR, "the status of endpoints cannot be saved: %s", why);
 }
 
+static void on_watchdog(uv_timer_t *timer) {
+  (void)timer;
+  supervisor_alive();
+}
+
+/* The service manager ends a server whose main loop hangs: the data plane would go on, but nothing
+ * that is set, pushed or checked would reach it any more. */
+static void start_watchdog(struct server *server) {
+  uint64_t period = supervisor_watchdog_ms();
+  uv_timer_init(server->loop, &server->watchdog_timer);
+  if (period > 0)
+    uv_timer_start(&server->watchdog_timer, on_watchdog, 0, period);
+}
+
 /* Tells the secondaries of all zones, now that they will get answers; and later of each change. */
 static void start_notify(struct server *server) {
   const struct settings *settings = server->settings;
@@ -370,12 +384,13 @@ bool server_open(struct server *server, const struct settings *settings, uv_loop
   uv_timer_init(loop, &server->save_timer);
   server->save_timer.data = server;
   uv_timer_start(&server->save_timer, on_save, SAVE_MS, SAVE_MS);
+  start_watchdog(server);
   log_geo_age(server->served);
   for (size_t i = 0; i < settings->listen_count; i++)
     log_info("listening on %s", settings->listen[i].text);
   log_info("ready: build %s, %u zones, %u steered names", server->served->build_id,
            server->served->view.zone_count, server->served->domain_count);
-  notify_ready();
+  supervisor_ready("serving");
   secondary_start(server->secondary);
   start_notify(server);
   return true;
@@ -390,7 +405,7 @@ void server_stop(struct server *server) {
   server->stopping = true;
   atomic_store(&server->cancel, true);
   log_info("stopping");
-  notify_stopping();
+  supervisor_stopping();
   worker_stop(server->workers);
   tcp_stop(server->tcp);
   server_tls_stop(&server->tls);
@@ -403,6 +418,7 @@ void server_stop(struct server *server) {
   notify_send_close(server->notify);
   server->notify = NULL;
   uv_close((uv_handle_t *)&server->save_timer, NULL);
+  uv_close((uv_handle_t *)&server->watchdog_timer, NULL);
 }
 
 void server_close(struct server *server) {

@@ -69,6 +69,7 @@ struct server {
   bool secondary_changed;        /* a load is wanted that keeps the build */
   struct server_reloaded reloaded;
   uv_timer_t save_timer;
+  uv_timer_t watchdog_timer;
 };
 
 /* Binds, gives up privileges, loads and starts to answer.  False with a one-line reason in `why`

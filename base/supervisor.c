@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/notify.h"
+#include "base/supervisor.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -27,11 +27,13 @@ static void tell(const char *state) {
   close(fd);
 }
 
-void notify_ready(void) {
-  tell("READY=1\nSTATUS=serving");
+void supervisor_ready(const char *status) {
+  char state[160];
+  snprintf(state, sizeof state, "READY=1\nSTATUS=%s", status);
+  tell(state);
 }
 
-void notify_reloading(void) {
+void supervisor_reloading(void) {
   struct timespec now;
   char state[96];
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -40,6 +42,21 @@ void notify_reloading(void) {
   tell(state);
 }
 
-void notify_stopping(void) {
+void supervisor_stopping(void) {
   tell("STOPPING=1");
+}
+
+uint64_t supervisor_watchdog_ms(void) {
+  const char *limit = getenv("WATCHDOG_USEC");
+  const char *pid = getenv("WATCHDOG_PID");
+  if (limit == NULL || (pid != NULL && strtol(pid, NULL, 10) != (long)getpid()))
+    return 0;
+  unsigned long long usec = strtoull(limit, NULL, 10);
+  if (usec == 0)
+    return 0;
+  return usec < 2000 ? 1 : usec / 2000;
+}
+
+void supervisor_alive(void) {
+  tell("WATCHDOG=1");
 }
