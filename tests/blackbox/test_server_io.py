@@ -373,6 +373,22 @@ def test_systemd_is_told(data, tmp_path):
         port.close()
 
 
+def test_the_watchdog_is_fed(data, tmp_path):
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(str(path))
+        sock.settimeout(sluicelib.DEADLINE)
+        port = sluicelib.Port()
+        server = sluicelib.Process(sluicelib.program("sluiced"), "--data", data, "--listen",
+                                   f"127.0.0.1@{port.number}",
+                                   env={"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "100000"})
+        states = [sock.recv(4096) for _ in range(5)]
+        assert states.count(b"WATCHDOG=1") >= 3, states
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+        port.close()
+
+
 def test_settings_from_a_file(data, tmp_path):
     port = sluicelib.Port()
     settings = tmp_path / "sluice.yaml"
