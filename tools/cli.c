@@ -158,9 +158,11 @@ static enum cli_next read_option(const struct cli_spec *spec, int argc, char **a
   enum cli_next next;
   if (is_common(spec, arg, &next))
     return next;
-  if (arg[1] != '-')
-    return unknown_option(spec, arg);
   const char *name = arg + 2;
+  if (!strcmp(arg, "-c")) /* as the daemons have it */
+    name = "settings";
+  else if (arg[1] != '-')
+    return unknown_option(spec, arg);
   size_t len = strcspn(name, "=");
   const struct cli_option *option = find_option(spec, name, len);
   if (!option)

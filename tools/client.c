@@ -13,47 +13,62 @@
 
 #include "base/buf.h"
 #include "tools/cli.h"
+#include "tools/machine.h"
 
-enum {
-  REPLY_LIMIT = 256 << 20, /* bytes */
-  REPLY_WAIT = 120,        /* seconds without a byte; a reload may make location tables first */
-};
+enum { REPLY_LIMIT = 256 << 20 }; /* bytes */
 
 static const char default_socket[] = "/run/sluice/control.sock";
 
-static const char *find_socket(const char *given) {
+const char *client_socket(const char *given, const char *settings) {
+  static char path[4096];
+  struct machine machine;
   if (given)
     return given;
   const char *variable = getenv("SLUICE_SOCKET");
-  return variable && *variable ? variable : default_socket;
+  if (variable && *variable)
+    return variable;
+  if (!machine_read(&machine, settings))
+    return NULL;
+  snprintf(path, sizeof path, "%s", machine.control ? machine.control : default_socket);
+  machine_close(&machine);
+  return path;
 }
 
-/* Returns a connected socket, or -1 after an error was printed. */
-static int connect_server(const char *path) {
+/* Returns a connected socket, or -1 with a reason. */
+static int connect_server(const char *path, unsigned seconds, enum client_result *result,
+                          char *why) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
+  *result = CLIENT_REFUSED;
   if (strlen(path) >= sizeof address.sun_path) {
-    cli_error("the socket's path %s is too long; at most %zu bytes are possible", path,
-              sizeof address.sun_path - 1);
+    snprintf(why, CLIENT_WHY, "the socket's path %s is too long; at most %zu bytes are possible",
+             path, sizeof address.sun_path - 1);
     return -1;
   }
   strcpy(address.sun_path, path);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) {
-    cli_error("cannot make a socket: %s", strerror(errno));
+    snprintf(why, CLIENT_WHY, "cannot make a socket: %s", strerror(errno));
     return -1;
   }
-  struct timeval wait = {.tv_sec = REPLY_WAIT};
+  struct timeval wait = {.tv_sec = (time_t)seconds};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
   if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
     return fd;
-  if (errno == ENOENT || errno == ECONNREFUSED)
-    cli_error("no server listens at %s; start sluiced, or name its socket with --socket", path);
-  else if (errno == EACCES || errno == EPERM)
-    cli_error("no permission to use %s; run this as root or as a member of the server's group",
-              path);
-  else
-    cli_error("cannot reach the server at %s: %s", path, strerror(errno));
+  if (errno == ENOENT || errno == ECONNREFUSED) {
+    *result = CLIENT_ABSENT;
+    snprintf(why, CLIENT_WHY,
+             "no server listens at %s; start sluiced, or name its socket with --socket", path);
+  } else if (errno == EACCES || errno == EPERM) {
+    snprintf(why, CLIENT_WHY,
+             "no permission to use %s; run this as root or as a member of the server's group",
+             path);
+  } else if (errno == EAGAIN) {
+    snprintf(why, CLIENT_WHY, "the server at %s does not answer; it is stopped or overloaded",
+             path);
+  } else {
+    snprintf(why, CLIENT_WHY, "cannot reach the server at %s: %s", path, strerror(errno));
+  }
   close(fd);
   return -1;
 }
@@ -94,64 +109,126 @@ static bool receive_line(int fd, struct buf *line) {
   }
 }
 
-static bool exchange(int fd, const char *path, const json_t *request, struct buf *line) {
-  char *text = json_dumps(request, JSON_COMPACT);
-  if (text)
-    buf_add_str(line, text);
+static enum client_result exchange(int fd, const char *path, const char *text, struct buf *line,
+                                   char *why) {
+  buf_add_str(line, text);
   buf_add_u8(line, '\n');
-  free(text);
-  bool sent = text && !line->failed && send_all(fd, line->data, line->len);
+  bool sent = !line->failed && send_all(fd, line->data, line->len);
   buf_clear(line);
   /* A server that refuses a request may close before it has read all; what it said still counts. */
-  if (text && receive_line(fd, line) && line->len > 0)
-    return true;
+  if (receive_line(fd, line) && line->len > 0)
+    return CLIENT_ANSWERED;
   if (errno == EAGAIN || errno == EWOULDBLOCK)
-    cli_error("the server at %s does not answer; it is stopped or overloaded", path);
+    snprintf(why, CLIENT_WHY, "the server at %s does not answer; it is stopped or overloaded",
+             path);
   else if (sent)
-    cli_error("the server at %s closed the connection without an answer; its log tells why", path);
+    snprintf(why, CLIENT_WHY,
+             "the server at %s closed the connection without an answer; its log tells why", path);
   else
-    cli_error("cannot send to the server at %s: %s", path, strerror(errno));
-  return false;
+    snprintf(why, CLIENT_WHY, "cannot send to the server at %s: %s", path, strerror(errno));
+  return sent ? CLIENT_UNKNOWN : CLIENT_REFUSED;
 }
 
-/* The exit status that a reply asks for; prints its error. */
-static int judge(const char *path, const json_t *reply) {
+/* True if the reply has the form of one. */
+static bool is_reply(const json_t *reply) {
   const json_t *ok = json_object_get(reply, "ok");
-  if (json_is_true(ok))
-    return CLI_DONE;
-  const char *error = json_string_value(json_object_get(reply, "error"));
-  if (!json_is_false(ok) || !error) {
-    cli_error("the answer of %s is not one of a server; is it sluiced's control socket?", path);
-    return CLI_FAILED;
+  return json_is_true(ok) || (json_is_false(ok) && json_is_string(json_object_get(reply, "error")));
+}
+
+enum client_result client_try(const char *path, const json_t *request, unsigned seconds,
+                              json_t **reply, char *why) {
+  enum client_result result = CLIENT_REFUSED;
+  struct buf line;
+  *reply = NULL;
+  char *text = json_dumps(request, JSON_COMPACT);
+  if (!text) {
+    snprintf(why, CLIENT_WHY, "out of memory");
+    return result;
   }
-  cli_error("%s", error);
+  buf_init(&line);
+  int fd = connect_server(path, seconds, &result, why);
+  if (fd < 0)
+    goto done;
+  result = exchange(fd, path, text, &line, why);
+  if (result != CLIENT_ANSWERED)
+    goto done;
+  *reply = json_loadb((const char *)line.data, line.len, 0, NULL);
+  if (is_reply(*reply))
+    goto done;
+  result = CLIENT_UNKNOWN;
+  json_decref(*reply);
+  *reply = NULL;
+  snprintf(why, CLIENT_WHY,
+           "the answer of %s is not one of a server; is it sluiced's control socket?", path);
+done:
+  if (fd >= 0)
+    close(fd);
+  buf_close(&line);
+  free(text);
+  return result;
+}
+
+int client_judge(const json_t *reply) {
+  if (json_is_true(json_object_get(reply, "ok")))
+    return CLI_DONE;
+  cli_error("%s", json_string_value(json_object_get(reply, "error")));
   json_int_t code = json_integer_value(json_object_get(reply, "code"));
   return code >= CLI_FAILED && code <= CLI_PARTIAL ? (int)code : CLI_FAILED;
 }
 
 int client_call(const char *socket_path, json_t *request, json_t **reply) {
-  const char *path = find_socket(socket_path);
+  char why[CLIENT_WHY] = "out of memory";
   *reply = NULL;
-  if (!request) {
-    cli_error("out of memory");
+  const char *path = client_socket(socket_path, NULL);
+  if (!path) {
+    json_decref(request);
     return CLI_FAILED;
   }
-  int fd = connect_server(path);
-  int status = CLI_FAILED;
-  struct buf line;
-  buf_init(&line);
-  if (fd >= 0 && exchange(fd, path, request, &line)) {
-    *reply = json_loadb((const char *)line.data, line.len, 0, NULL);
-    status = judge(path, *reply);
+  enum client_result result =
+      request ? client_try(path, request, CLIENT_WAIT, reply, why) : CLIENT_REFUSED;
+  json_decref(request);
+  if (result != CLIENT_ANSWERED) {
+    cli_error("%s", why);
+    return CLI_FAILED;
   }
+  int status = client_judge(*reply);
   if (status != CLI_DONE) {
     json_decref(*reply);
     *reply = NULL;
   }
-  buf_close(&line);
-  if (fd >= 0)
-    close(fd);
-  json_decref(request);
+  return status;
+}
+
+int client_run(const struct client_command *command, int argc, char **argv) {
+  const char *socket = NULL;
+  bool json = false;
+  const struct cli_option options[] = {
+      {"socket", "PATH", CLIENT_SOCKET_HELP, &socket, NULL},
+      {"json", NULL, "print JSON", NULL, &json},
+  };
+  const struct cli_spec spec = {
+      .usage = command->usage,
+      .about = command->about,
+      .examples = command->examples,
+      .options = options,
+      .option_count = CLI_COUNT(options),
+  };
+  size_t count;
+  enum cli_next next = cli_parse(&spec, argc, argv, &count);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  json_t *reply;
+  int status = client_call(socket, json_pack("{s:s}", "command", command->name), &reply);
+  if (status != CLI_DONE)
+    return status;
+  if (!json)
+    command->print(reply);
+  bool ok = json ? cli_print_json(reply) : cli_flush();
+  if (!ok)
+    status = CLI_FAILED;
+  else if (command->judge)
+    status = command->judge(reply);
+  json_decref(reply);
   return status;
 }
 

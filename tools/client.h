@@ -9,7 +9,35 @@
 
 /* The option table's line for --socket. */
 #define CLIENT_SOCKET_HELP                                                                         \
-  "the server's control socket (default:\n$SLUICE_SOCKET, else /run/sluice/control.sock)"
+  "the server's control socket (default:\n$SLUICE_SOCKET, `control:` of the settings,\n"           \
+  "else /run/sluice/control.sock)"
+
+enum { CLIENT_WHY = 1024, CLIENT_WAIT = 120 };
+
+enum client_result {
+  CLIENT_ANSWERED, /* the reply may still say no */
+  CLIENT_ABSENT,   /* no server listens there */
+  CLIENT_REFUSED,  /* nothing was sent */
+  CLIENT_UNKNOWN,  /* sent, but no answer came: it may have been done or not */
+};
+
+/*
+ * Sends one request to the socket at `path` and waits up to `seconds` for a byte of the reply.  On
+ * CLIENT_ANSWERED *reply is a new reference to an object with `ok`; else one line is in `why`
+ * (CLIENT_WHY octets).  Prints nothing.
+ */
+enum client_result client_try(const char *path, const json_t *request, unsigned seconds,
+                              json_t **reply, char *why);
+
+/*
+ * The control socket's path: `given`, else $SLUICE_SOCKET, else `control:` of the settings file
+ * (NULL: the default one, if it exists), else the default.  Static storage; NULL after an error was
+ * printed (only the settings can be wrong, and only where they are needed).
+ */
+const char *client_socket(const char *given, const char *settings);
+
+/* The exit status that a reply asks for; prints its error. */
+int client_judge(const json_t *reply);
 
 /*
  * Sends one request and waits for the reply.  Takes the reference of `request` over (NULL means
@@ -17,6 +45,17 @@
  * a one-line error and returns the exit status.
  */
 int client_call(const char *socket_path, json_t *request, json_t **reply);
+
+/* A command of no arguments but --socket and --json, which is one request to the server. */
+struct client_command {
+  const char *name; /* of the request */
+  const char *usage;
+  const char *about;
+  const char *examples;
+  void (*print)(const json_t *reply); /* for people */
+  int (*judge)(const json_t *reply);  /* the exit status after a good reply; or NULL */
+};
+int client_run(const struct client_command *command, int argc, char **argv);
 
 /* The name of the user who runs this, for the audit: of the one who called sudo, if so.  Static
  * storage. */

@@ -30,13 +30,8 @@ static int judge_warning(const json_t *reply) {
 }
 
 int command_reload(int argc, char **argv) {
-  const char *socket = NULL;
-  bool json = false;
-  const struct cli_option options[] = {
-      {"socket", "PATH", CLIENT_SOCKET_HELP, &socket, NULL},
-      {"json", NULL, "print JSON", NULL, &json},
-  };
-  const struct cli_spec spec = {
+  static const struct client_command reload = {
+      .name = "reload",
       .usage = "sluice reload [--socket PATH] [--json]",
       .about = "Makes the server load the current build, the location files and the certificate\n"
                "again, and waits until it serves them.  After an error it goes on with what it\n"
@@ -45,21 +40,8 @@ int command_reload(int argc, char **argv) {
                "could not be read, so that the old one is still in use.",
       .examples = "sluice reload\n"
                   "sluice build /etc/sluice/config --out /var/lib/sluice && sluice reload",
-      .options = options,
-      .option_count = CLI_COUNT(options),
+      .print = print_reload,
+      .judge = judge_warning,
   };
-  size_t count;
-  enum cli_next next = cli_parse(&spec, argc, argv, &count);
-  if (next != CLI_GO_ON)
-    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
-  json_t *reply;
-  int status = client_call(socket, json_pack("{s:s}", "command", "reload"), &reply);
-  if (status != CLI_DONE)
-    return status;
-  if (!json)
-    print_reload(reply);
-  bool ok = json ? cli_print_json(reply) : cli_flush();
-  status = ok ? judge_warning(reply) : CLI_FAILED;
-  json_decref(reply);
-  return status;
+  return client_run(&reload, argc, argv);
 }

@@ -304,14 +304,13 @@ static int judge_reload(const json_t *reload) {
   return CLI_PARTIAL;
 }
 
+static int judge_status(const json_t *reply) {
+  return judge_reload(json_object_get(reply, "last_reload"));
+}
+
 int command_status(int argc, char **argv) {
-  const char *socket = NULL;
-  bool json = false;
-  const struct cli_option options[] = {
-      {"socket", "PATH", CLIENT_SOCKET_HELP, &socket, NULL},
-      {"json", NULL, "print JSON", NULL, &json},
-  };
-  const struct cli_spec spec = {
+  static const struct client_command status = {
+      .name = "status",
       .usage = "sluice status [--socket PATH] [--json]",
       .about = "Prints what the server serves and since when, how the last reload ended, what is\n"
                "overridden by hand, by whom and why, the age of health and location data, the\n"
@@ -319,21 +318,8 @@ int command_status(int argc, char **argv) {
                "Exit status: 3 if the last reload failed or was done in part only.",
       .examples = "sluice status\n"
                   "sluice status --json | jq .build.id",
-      .options = options,
-      .option_count = CLI_COUNT(options),
+      .print = print_status,
+      .judge = judge_status,
   };
-  size_t count;
-  enum cli_next next = cli_parse(&spec, argc, argv, &count);
-  if (next != CLI_GO_ON)
-    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
-  json_t *reply;
-  int status = client_call(socket, json_pack("{s:s}", "command", "status"), &reply);
-  if (status != CLI_DONE)
-    return status;
-  if (!json)
-    print_status(reply);
-  bool ok = json ? cli_print_json(reply) : cli_flush();
-  status = ok ? judge_reload(json_object_get(reply, "last_reload")) : CLI_FAILED;
-  json_decref(reply);
-  return status;
+  return client_run(&status, argc, argv);
 }
