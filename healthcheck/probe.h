@@ -3,7 +3,8 @@
  * A probe: one try whether one address answers as its check demands.  One file per kind in probes/.
  *
  * A probe starts at once, ends within check->timeout ms (one deadline for the whole exchange,
- * resolving included), and calls `done` exactly once, from the loop and never from inside of
+ * resolving included; a failure seen while the process had not run for so long is none: the probe
+ * begins anew, once), and calls `done` exactly once, from the loop and never from inside of
  * probe_start(), unless it is cancelled.  Whatever the peer does, the result says precisely what
  * went wrong and in which phase, and nothing is left behind: no descriptor, process or memory.
  * A probe connects to the address that it was given and to no other; for a host name, to those that
@@ -41,6 +42,9 @@ enum { PROBE_PHASES = 6 };
 
 struct probe_result {
   bool ok;
+  /* Not ok, but by the checker's own fault (no descriptors, ports or memory left): says nothing
+   * about the peer, and is to be counted as no result. */
+  bool own_fault;
   /* One line for people: "status 200", "connect refused", "timeout in TLS handshake", "certificate
    * expired on 2026-01-02", "status 503, expected 200-299".  Never holds what the peer sent (it may
    * be a secret), but numbers. */
