@@ -72,6 +72,11 @@ static void put_summary(const char *about) {
   }
 }
 
+static void put_heading(const char *name) {
+  printf(".TH \"%s\" \"1\" \"\" \"sluice %s\" \"sluice\"\n.nh\n.SH NAME\n%s \\- ", name,
+         SLUICE_VERSION, name);
+}
+
 static void put_option(const struct cli_option *option) {
   fputs(".TP\n\\fB\\-\\-", stdout);
   put_roff(option->name, strlen(option->name));
@@ -87,11 +92,8 @@ static void put_option(const struct cli_option *option) {
 
 bool cli_page_man(const struct cli_spec *spec) {
   char name[NAME_LEN];
-  char words[NAME_LEN];
   command_name(spec->usage, '-', name);
-  command_name(spec->usage, ' ', words);
-  printf(".TH \"%s\" \"1\" \"\" \"sluice %s\" \"sluice\"\n.nh\n.SH NAME\n%s \\- ", name,
-         SLUICE_VERSION, name);
+  put_heading(name);
   put_summary(spec->about);
   fputs("\n.SH SYNOPSIS\n.nf\n", stdout);
   put_lines(spec->usage, "", "\n");
@@ -106,6 +108,36 @@ bool cli_page_man(const struct cli_spec *spec) {
         stdout);
   put_lines(spec->examples, "", "\n");
   fputs(".fi\n.SH SEE ALSO\n.BR sluice (1),\n.BR sluice.yaml (5),\n.BR sluice\\-config (5)\n",
+        stdout);
+  return cli_flush();
+}
+
+static void put_command(const struct cli_command *command, const char *page) {
+  fputs(".TP\n\\fB", stdout);
+  put_roff(command->name, strlen(command->name));
+  fputs("\\fR\n", stdout);
+  put_roff(command->about, strlen(command->about));
+  printf(": see\n.BR %s\\-%s (1)\n", page, command->name);
+}
+
+bool cli_page_group(const struct cli_group *group) {
+  char name[NAME_LEN];
+  command_name(group->name, '-', name);
+  put_heading(name);
+  put_summary(group->about ? group->about : group->name);
+  fputs("\n.SH SYNOPSIS\n.B ", stdout);
+  put_roff(group->name, strlen(group->name));
+  fputs("\n.I COMMAND\n[\n.I ARGUMENT\n\\&...]\n.SH DESCRIPTION\n", stdout);
+  put_paragraphs(group->about ? group->about : "");
+  fputs("\n.SH COMMANDS\n", stdout);
+  for (size_t i = 0; i < group->count; i++)
+    put_command(&group->commands[i], name);
+  fputs(".SH EXIT STATUS\n0 done; 1 failed, nothing changed; 2 wrong usage; 3 done in part.\n"
+        ".SH EXAMPLES\n.nf\n",
+        stdout);
+  put_lines(group->examples, "", "\n");
+  fputs(".fi\n.SH SEE ALSO\n.BR sluiced (8),\n.BR sluice\\-healthd (8),\n"
+        ".BR sluice.yaml (5),\n.BR sluice\\-config (5)\n",
         stdout);
   return cli_flush();
 }
