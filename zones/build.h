@@ -8,7 +8,7 @@
  *   DATA/builds/<id>/zones/<apex>zone      standard master file
  *   DATA/builds/<id>/zones/<apex>records   what zone transfers send (zones/records.h)
  *   DATA/builds/<id>/checks.json      the list for the health checker, and each domain's alerts
- *   DATA/builds/<id>/domains.json     what tools need of each domain: owner, profiles, providers
+ *   DATA/builds/<id>/domains.json     what tools need of each domain, a line for each
  *
  * <id> is the first 16 hex digits of the SHA-256 of the manifest, so the same input gives the same
  * bytes in the same place.

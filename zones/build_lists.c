@@ -2,11 +2,14 @@
 #include "zones/build_lists.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/name.h"
+#include "zones/domain_json.h"
+#include "zones/domain_list.h"
 
-enum { LIST_FORMAT = 1 };
+enum { CHECKS_FORMAT = 1 };
 
 static int append(const char *text, size_t len, void *arg) {
   struct buf *out = arg;
@@ -86,9 +89,10 @@ static json_t *endpoints_json(const struct model_domain *domain) {
 }
 
 static json_t *checks_entry(const struct model_zone *zone, const struct model_domain *domain) {
-  return json_pack("{s:o, s:o, s:o, s:o, s:o}", "domain", name_json(domain->steer->owner), "zone",
-                   name_json(zone->apex), "owner", text_or_null(domain->owner_text), "alerts",
-                   shared(domain->alerts), "endpoints", endpoints_json(domain));
+  return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "domain", name_json(domain->steer->owner),
+                   "zone", name_json(zone->apex), "owner", text_or_null(domain->owner_text),
+                   "alerts", shared(domain->alerts), "endpoints", endpoints_json(domain), "steer",
+                   domain_json_encode(domain->steer));
 }
 
 /* "zone/name/domain.yaml": the path in the repository, wherever that was checked out. */
@@ -103,40 +107,111 @@ static const char *path_in_repository(const char *path) {
 }
 
 static json_t *domains_entry(const struct model_zone *zone, const struct model_domain *domain) {
-  return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "domain", name_json(domain->steer->owner),
-                   "zone", name_json(zone->apex), "owner", text_or_null(domain->owner_text), "path",
-                   text_or_null(path_in_repository(domain->path)), "ttl",
-                   (json_int_t)domain->steer->ttl, "profiles", shared(domain->profiles),
-                   "providers", shared(domain->providers));
+  return json_pack(
+      "{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "domain", name_json(domain->steer->owner), "zone",
+      name_json(zone->apex), "owner", text_or_null(domain->owner_text), "path",
+      text_or_null(path_in_repository(domain->path)), "ttl", (json_int_t)domain->steer->ttl,
+      "profiles", shared(domain->profiles), "providers", shared(domain->providers), "steer",
+      domain_json_encode(domain->steer));
 }
 
-static json_t *list_json(const struct model *model, bool checks) {
-  json_t *list = json_array();
-  for (size_t z = 0; list && z < model->zone_count; z++) {
-    const struct model_zone *zone = &model->zones[z];
-    for (size_t d = 0; d < zone->domain_count; d++) {
-      const struct model_domain *domain = &zone->domains[d];
-      if (checks && !domain->health)
-        continue;
-      json_t *entry = checks ? checks_entry(zone, domain) : domains_entry(zone, domain);
-      if (json_array_append_new(list, entry) == 0)
-        continue;
-      json_decref(list);
-      return NULL;
-    }
+/* One document in one line, without a line end; takes the reference over. */
+static bool put_line(json_t *document, struct buf *out) {
+  bool ok =
+      document && json_dump_callback(document, append, out, JSON_SORT_KEYS | JSON_ENCODE_ANY) == 0;
+  json_decref(document);
+  return ok && !out->failed;
+}
+
+/* ---- checks.json ------------------------------------------------------------------------------
+ */
+
+static bool put_checks(const struct model_zone *zone, bool *first, struct buf *out) {
+  for (size_t i = 0; i < zone->domain_count; i++) {
+    if (!zone->domains[i].health)
+      continue;
+    buf_add_str(out, *first ? "\n" : ",\n");
+    *first = false;
+    if (!put_line(checks_entry(zone, &zone->domains[i]), out))
+      return false;
   }
-  return list;
+  return true;
 }
 
 bool build_checks_json(const struct model *model, struct buf *out) {
-  return build_dump(json_pack("{s:i, s:o, s:o}", "format", LIST_FORMAT, "routes",
-                              setting(model, "alerts"), "domains", list_json(model, true)),
-                    out);
+  bool first = true;
+  buf_add_str(out, "{\"domains\": [");
+  for (size_t i = 0; i < model->zone_count; i++)
+    if (!put_checks(&model->zones[i], &first, out))
+      return false;
+  buf_printf(out, "],\n\"format\": %d,\n\"routes\": ", CHECKS_FORMAT);
+  if (!put_line(setting(model, "alerts"), out))
+    return false;
+  buf_add_str(out, "}\n");
+  return !out->failed;
+}
+
+/* ---- domains.json -----------------------------------------------------------------------------
+ */
+
+/* A domain, and what its line is sorted by. */
+struct listed {
+  const struct model_zone *zone;
+  const struct model_domain *domain;
+  char *key;
+};
+
+static int by_key(const void *a, const void *b) {
+  const struct listed *x = a, *y = b;
+  return strcmp(x->key, y->key);
+}
+
+static size_t count_domains(const struct model *model) {
+  size_t count = 0;
+  for (size_t i = 0; i < model->zone_count; i++)
+    count += model->zones[i].domain_count;
+  return count;
+}
+
+/* All domains in the order of their lines; NULL without memory. */
+static struct listed *sorted_domains(const struct model *model, size_t count) {
+  struct listed *list = calloc(count + 1, sizeof *list);
+  size_t n = 0;
+  bool ok = list != NULL;
+  for (size_t z = 0; ok && z < model->zone_count; z++) {
+    const struct model_zone *zone = &model->zones[z];
+    for (size_t d = 0; ok && d < zone->domain_count; d++) {
+      char key[DOMAIN_LIST_KEY];
+      domain_list_key(key, zone->domains[d].steer->owner);
+      list[n] = (struct listed){zone, &zone->domains[d], strdup(key)};
+      ok = list[n++].key != NULL;
+    }
+  }
+  if (ok) {
+    qsort(list, n, sizeof *list, by_key);
+    return list;
+  }
+  while (n > 0)
+    free(list[--n].key);
+  free(list);
+  return NULL;
 }
 
 bool build_domains_json(const struct model *model, struct buf *out) {
-  return build_dump(json_pack("{s:i, s:o, s:o, s:o}", "format", LIST_FORMAT, "default_zone",
-                              text_or_null(model->default_zone), "providers",
-                              setting(model, "providers"), "domains", list_json(model, false)),
-                    out);
+  size_t count = count_domains(model);
+  struct listed *list = sorted_domains(model, count);
+  bool ok =
+      list && put_line(json_pack("{s:i, s:o, s:o, s:I}", "format", DOMAIN_LIST_FORMAT,
+                                 "default_zone", text_or_null(model->default_zone), "providers",
+                                 setting(model, "providers"), "domains", (json_int_t)count),
+                       out);
+  buf_add_str(out, "\n");
+  for (size_t i = 0; ok && i < count; i++) {
+    ok = put_line(domains_entry(list[i].zone, list[i].domain), out);
+    buf_add_str(out, "\n");
+  }
+  for (size_t i = 0; list && i < count; i++)
+    free(list[i].key);
+  free(list);
+  return ok && !out->failed;
 }

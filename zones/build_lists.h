@@ -2,14 +2,20 @@
 /*
  * The lists of a build that other programs read: checks.json and domains.json.
  *
- * checks.json   {"format":1, "routes": alert routes of defaults.yaml,
- *                "domains":[{"domain","zone","owner","alerts",
+ * checks.json   {"domains":[{"domain","zone","owner","alerts",
  *                            "endpoints":{NAME:{"enabled",
  *                                               "addresses":[...] or "host":"...",
- *                                               "health":{...}}}}]}
- *               only domains with a health check, only endpoints with one
- * domains.json  {"format":1, "default_zone", "providers": of defaults.yaml,
- *                "domains":[{"domain","zone","owner","path","ttl","profiles","providers"}]}
+ *                                               "health":{...}}},
+ *                            "steer": the whole domain, as in zones/domain_json.h}],
+ *                "format":1, "routes": alert routes of defaults.yaml}
+ *               only domains with a health check; in "endpoints" only those with one, in "steer"
+ *               all; one domain in a line
+ * domains.json  the first line: {"default_zone","domains": how many,"format":2,
+ *                                "providers": of defaults.yaml}
+ *               then for each domain a line:
+ *               {"domain","owner","path","profiles","providers",
+ *                "steer": as in zones/domain_json.h,"ttl","zone"}
+ *               sorted, to be searched with zones/domain_list.h
  *
  * Unknown values are null.  Same model, same bytes: keys are sorted.
  */

@@ -54,11 +54,10 @@ def test_what_a_build_holds(make_config, tmp_path):
     [zone] = manifest["zones"]
     assert zone["name"] == "example.com." and zone["serial"] == 1 and zone["domains"] == 3
     assert zone["image"] == "zones/example.com.image"
-    domains = json.loads((tmp_path / "data/current/domains.json").read_text())
-    assert domains["default_zone"] == "example.com"
-    assert {d["domain"] for d in domains["domains"]} == {
-        "cdn.example.com.", "example.com.", "*.w.example.com."}
-    assert all(d["owner"] == "edge" for d in domains["domains"])
+    header, *domains = map(json.loads, (tmp_path / "data/current/domains.json").read_text().splitlines())
+    assert header["default_zone"] == "example.com" and header["domains"] == 3
+    assert [d["domain"] for d in domains] == ["*.w.example.com.", "cdn.example.com.", "example.com."]
+    assert all(d["owner"] == "edge" and d["steer"]["owner"] == d["domain"] for d in domains)
 
 
 def test_checks_are_listed(make_config, tmp_path):
@@ -71,6 +70,8 @@ def test_checks_are_listed(make_config, tmp_path):
     one = domain["endpoints"]["one"]
     assert one["addresses"] == ["192.0.2.1", "2001:db8::1"]
     assert one["health"]["type"] == "tcp" and one["health"]["port"] == 80
+    assert [e["name"] for e in domain["steer"]["endpoints"]] == ["one", "two", "spare"]
+    assert domain["steer"]["regions"][0]["atoms"] == ["global"]
 
 
 def test_master_file_loads_in_other_servers(make_config, tmp_path):
