@@ -88,10 +88,12 @@ enum store_result { STORE_DONE, STORE_CONFLICT, STORE_FAILED };
 /*
  * Opens the store at `path` (made if missing, mode 0600), or one in memory for NULL.  NULL with a
  * reason if it cannot; a corrupted file is never repaired or replaced by itself: the message says
- * what to do.
+ * what to do.  A store that cannot be written (read-only disk, no permission) is opened for
+ * reading: then each commit fails with that reason, and store_read_only() tells beforehand.
  */
 struct store *store_open(const char *path, char *why);
 void store_close(struct store *store);
+bool store_read_only(const struct store *store);
 
 /* Calls visit() for every override (of one domain, unless NULL) in the order of the keys; stops
  * when it returns false. */
@@ -99,19 +101,40 @@ bool store_load(struct store *store, const char *domain,
                 bool (*visit)(void *arg, const struct store_override *override), void *arg,
                 char *why);
 
+/* Everything that one commit does.  The trail keeps the latest STORE_AUDIT_ROWS rows. */
+struct store_batch {
+  const char *request; /* chosen by the client, unique; or NULL */
+  int64_t at;          /* Unix seconds: of the commit and its audit rows */
+  const struct store_expect *expect;
+  size_t expect_count;
+  const struct store_change *changes;
+  size_t change_count;
+  const struct store_audit *audits; /* `id`, `at`, `revision` and `request` of them are ignored */
+  size_t audit_count;
+};
+
+enum { STORE_AUDIT_ROWS = 100000 };
+
 /*
- * Makes all changes and adds the audit rows, durably, or nothing.  `revision` gets the new one.  A
- * `request` that is in the trail already makes it STORE_DONE with the revision of then.
+ * Makes all changes and adds the audit rows, durably, or nothing.  `revision` gets the new one and
+ * `ids` (room for audit_count, or NULL) the ids of the audit rows.  A batch without changes and
+ * rows still makes a revision.  A `request` that is in the trail already makes it STORE_DONE with
+ * `revision` and `ids` (0 where there are fewer) of then, and nothing is done again: *repeated
+ * tells.
  */
-enum store_result store_commit(struct store *store, const struct store_expect *expect,
-                               size_t expect_count, const struct store_change *changes,
-                               size_t change_count, const struct store_audit *audits,
-                               size_t audit_count, uint64_t *revision, char *why);
+enum store_result store_commit(struct store *store, const struct store_batch *batch,
+                               uint64_t *revision, int64_t *ids, bool *repeated, char *why);
 
 /* The revision of a domain, or of the store for NULL. */
 bool store_revision(struct store *store, const char *domain, uint64_t *revision, char *why);
 
-/* Adds what happened to a row of the trail later (the results of other providers). */
+/* Calls visit() for every domain that a commit ever touched; stops when it returns false. */
+bool store_revisions(struct store *store,
+                     bool (*visit)(void *arg, const char *domain, uint64_t revision), void *arg,
+                     char *why);
+
+/* Adds what happened to a row of the trail later (the results of other providers); an id that is
+ * not there is a failure. */
 bool store_audit_result(struct store *store, int64_t id, const char *result, char *why);
 
 /* Calls visit() for the latest `limit` rows (of one domain, unless NULL), latest first. */
