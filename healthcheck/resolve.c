@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "healthcheck/resolve_address.h"
 
@@ -393,7 +394,31 @@ static int choose_servers(struct resolve *r) {
   return status;
 }
 
+/* Names of this machine, which are asked of no server (RFC 6761 section 6.3). */
+static bool is_localhost(const char *host) {
+  static const char word[] = "localhost";
+  size_t len = strlen(host);
+  if (len > 0 && host[len - 1] == '.')
+    len--;
+  size_t size = sizeof word - 1;
+  return len >= size && strncasecmp(host + len - size, word, size) == 0 &&
+         (len == size || host[len - size - 1] == '.');
+}
+
+static void answer_loopback(struct resolve *r) {
+  static const struct resolve_address loopback[FAMILIES] = {{.family = 4, .bytes = {127, 0, 0, 1}},
+                                                            {.family = 6, .bytes = {[15] = 1}}};
+  for (unsigned i = 0; i < FAMILIES; i++)
+    r->questions[i] = (struct question){
+        .owner = r, .done = true, .status = ARES_SUCCESS, .count = 1, .addresses = {loopback[i]}};
+}
+
 static void ask(struct resolve *r) {
+  if (is_localhost(r->host)) {
+    answer_loopback(r);
+    arm(r);
+    return;
+  }
   static const int families[FAMILIES] = {AF_INET, AF_INET6};
   struct ares_options options;
   int mask = channel_options(r, &options);
