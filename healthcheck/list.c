@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "healthcheck/list.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/name.h"
+#include "healthcheck/index.h"
+#include "healthcheck/list_make.h"
+#include "zones/domain_json.h"
+
+enum { LIST_FORMAT = 1 };
+
+__attribute__((format(printf, 2, 3))) static bool fail(char *why, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(why, LIST_WHY, format, args);
+  va_end(args);
+  return false;
+}
+
+static bool no_memory(char *why) {
+  return fail(why, "out of memory");
+}
+
+/* ---- the text, one domain at a time -----------------------------------------------------------
+ */
+
+/* A list of many domains is never a tree in memory as a whole. */
+struct cursor {
+  const char *at, *end;
+};
+
+static char next_char(struct cursor *c) {
+  while (c->at < c->end && strchr(" \t\r\n", *c->at) != NULL && *c->at != '\0')
+    c->at++;
+  return c->at < c->end ? *c->at : '\0';
+}
+
+static bool take_char(struct cursor *c, char wanted) {
+  if (next_char(c) != wanted)
+    return false;
+  c->at++;
+  return true;
+}
+
+static json_t *take_value(struct cursor *c, char *why) {
+  json_error_t error;
+  next_char(c);
+  json_t *value =
+      json_loadb(c->at, (size_t)(c->end - c->at),
+                 JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &error);
+  if (value != NULL)
+    c->at += error.position;
+  else
+    fail(why, "not JSON: %.160s", error.text);
+  return value;
+}
+
+/* Calls item() for each item of a list. */
+static bool each_item(struct cursor *c, bool (*item)(void *arg, const json_t *json, char *why),
+                      void *arg, char *why) {
+  if (!take_char(c, '['))
+    return fail(why, "must be a list");
+  if (take_char(c, ']'))
+    return true;
+  for (size_t number = 1;; number++) {
+    char reason[LIST_WHY];
+    json_t *value = take_value(c, reason);
+    bool ok = value != NULL && item(arg, value, reason);
+    json_decref(value);
+    if (!ok)
+      return fail(why, "item %zu: %.400s", number, reason);
+    if (take_char(c, ']'))
+      return true;
+    if (!take_char(c, ','))
+      return fail(why, "not JSON: `,` or `]` is missing after item %zu", number);
+  }
+}
+
+/* ---- domains ----------------------------------------------------------------------------------
+ */
+
+static bool read_name(const json_t *value, char *text, char *why) {
+  const char *given = json_string_value(value);
+  const char *reason = "must be the name of a domain";
+  uint8_t wire[NAME_BUF];
+  uint8_t lower[NAME_BUF];
+  if (given == NULL || strlen(given) != json_string_length(value) ||
+      name_from_text(wire, given, strlen(given), NULL, &reason) == 0)
+    return fail(why, "%s", reason);
+  name_copy_lower(lower, wire);
+  name_to_text(text, lower);
+  return true;
+}
+
+static bool is_endpoint_name(const char *name) {
+  size_t len = strlen(name);
+  return len > 0 && len < LIST_TARGET &&
+         strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == len;
+}
+
+static int compare_addresses(const void *a, const void *b) {
+  return memcmp(a, b, sizeof(struct probe_target));
+}
+
+/* The addresses of an endpoint, sorted and each once. */
+static bool read_addresses(struct list_making *making, const json_t *list, size_t *count,
+                           char *why) {
+  *count = json_array_size(list);
+  if (*count == 0 || *count > LIST_ADDRESSES)
+    return fail(why, "`addresses` must be a list of 1 to %d addresses", LIST_ADDRESSES);
+  struct probe_target *out = making->targets;
+  memset(out, 0, *count * sizeof *out);
+  for (size_t i = 0; i < *count; i++) {
+    const char *text = json_string_value(json_array_get(list, i));
+    if (text != NULL && inet_pton(AF_INET, text, out[i].address) == 1)
+      out[i].family = 4;
+    else if (text != NULL && inet_pton(AF_INET6, text, out[i].address) == 1)
+      out[i].family = 6;
+    else
+      return fail(why, "`addresses` holds %.60s, which is no address", text ? text : "no text");
+  }
+  qsort(out, *count, sizeof *out, compare_addresses);
+  size_t kept = 1;
+  for (size_t i = 1; i < *count; i++)
+    if (memcmp(&out[i], &out[kept - 1], sizeof *out) != 0)
+      out[kept++] = out[i];
+  *count = kept;
+  return true;
+}
+
+static bool read_host(struct list_making *making, const json_t *value, char *why) {
+  char text[NAME_MAX_TEXT];
+  char reason[LIST_WHY];
+  if (!read_name(value, text, reason))
+    return fail(why, "`host`: %.300s", reason);
+  size_t len = strlen(text);
+  if (len < 2 || len >= LIST_TARGET)
+    return fail(why, "`host` must be a host name of at most %d characters", LIST_TARGET - 1);
+  text[len - 1] = '\0';
+  const char *host = list_make_text(making, text);
+  if (host == NULL)
+    return no_memory(why);
+  making->targets[0] = (struct probe_target){.host = host};
+  return true;
+}
+
+static bool read_endpoint(struct list_making *making, const json_t *json, uint32_t domain,
+                          uint16_t endpoint, char *why) {
+  char reason[CHECK_WHY];
+  size_t count = 1;
+  const json_t *host = json_object_get(json, "host");
+  bool ok = host != NULL ? read_host(making, host, why)
+                         : read_addresses(making, json_object_get(json, "addresses"), &count, why);
+  if (!ok)
+    return false;
+  struct list_check *check = list_make_check(making, json_object_get(json, "health"), reason);
+  if (check == NULL)
+    return fail(why, "`health`: %.200s", reason);
+  const struct list_target target = {.domain = domain, .endpoint = endpoint};
+  return list_make_subject(making, check, count, target) || no_memory(why);
+}
+
+/* The names of all endpoints, as indexes count them: in the order of the configuration if the list
+ * tells it. */
+static bool read_endpoint_names(struct list_making *making, struct list_domain *domain,
+                                const json_t *json, const json_t *endpoints, char *why) {
+  const json_t *all = json_object_get(json_object_get(json, "steer"), "endpoints");
+  size_t count = all != NULL ? json_array_size(all) : json_object_size(endpoints);
+  if (count == 0 || count > STEER_MAX_ENDPOINTS)
+    return fail(why, "must have 1 to %d endpoints", STEER_MAX_ENDPOINTS);
+  domain->endpoints = list_make_array(making, count, sizeof *domain->endpoints);
+  if (domain->endpoints == NULL)
+    return no_memory(why);
+  void *iter = json_object_iter((json_t *)endpoints);
+  for (size_t i = 0; i < count; i++) {
+    const char *name = all != NULL
+                           ? json_string_value(json_object_get(json_array_get(all, i), "name"))
+                           : json_object_iter_key(iter);
+    if (name == NULL || !is_endpoint_name(name))
+      return fail(why, "endpoint %zu has no name", i + 1);
+    domain->endpoints[i] = list_make_text(making, name);
+    if (domain->endpoints[i] == NULL)
+      return no_memory(why);
+    iter = all != NULL ? NULL : json_object_iter_next((json_t *)endpoints, iter);
+  }
+  domain->endpoint_count = (uint32_t)count;
+  return true;
+}
+
+static bool read_endpoints(struct list_making *making, struct list_domain *domain, uint32_t index,
+                           const json_t *json, char *why) {
+  const json_t *endpoints = json_object_get(json, "endpoints");
+  if (!json_is_object(endpoints))
+    return fail(why, "`endpoints` must be a map");
+  if (!read_endpoint_names(making, domain, json, endpoints, why))
+    return false;
+  size_t found = 0;
+  for (uint32_t i = 0; i < domain->endpoint_count; i++) {
+    char reason[LIST_WHY];
+    const json_t *endpoint = json_object_get(endpoints, domain->endpoints[i]);
+    if (endpoint == NULL)
+      continue;
+    found++;
+    if (!read_endpoint(making, endpoint, index, (uint16_t)i, reason))
+      return fail(why, "endpoint %.80s: %.300s", domain->endpoints[i], reason);
+  }
+  if (found != json_object_size(endpoints))
+    return fail(why, "`endpoints` has names that `steer` does not have, or has them twice");
+  return true;
+}
+
+static bool read_alerts(struct list_making *making, struct list_domain *domain, const json_t *json,
+                        char *why) {
+  json_t *alerts = json_object_get(json, "alerts");
+  const char *owner = json_string_value(json_object_get(json, "owner"));
+  if (owner != NULL) {
+    domain->owner = list_make_text(making, owner);
+    if (domain->owner == NULL)
+      return no_memory(why);
+  }
+  const json_t *steer = json_object_get(json, "steer");
+  if (!json_is_object(alerts) || steer == NULL)
+    return true;
+  char reason[DOMAIN_JSON_WHY];
+  domain->alerts = json_incref(alerts);
+  domain->steer = domain_json_decode(steer, reason);
+  return domain->steer != NULL || fail(why, "`steer`: %.250s", reason);
+}
+
+static bool read_domain(void *arg, const json_t *json, char *why) {
+  struct list_making *making = arg;
+  char name[NAME_MAX_TEXT];
+  char reason[LIST_WHY];
+  if (!json_is_object(json))
+    return fail(why, "must be a map");
+  if (!read_name(json_object_get(json, "domain"), name, reason))
+    return fail(why, "`domain`: %.300s", reason);
+  uint32_t index;
+  struct list_domain *domain = list_make_domain(making, name, &index, reason);
+  if (domain == NULL || !read_endpoints(making, domain, index, json, reason) ||
+      !read_alerts(making, domain, json, reason))
+    return fail(why, "%.80s: %.350s", name, reason);
+  return true;
+}
+
+/* ---- the document -----------------------------------------------------------------------------
+ */
+
+struct document {
+  struct list_making *making;
+  bool domains, format;
+};
+
+static bool read_member(struct document *document, struct cursor *c, const char *key, char *why) {
+  char reason[LIST_WHY];
+  if (strcmp(key, "domains") == 0) {
+    bool again = document->domains;
+    document->domains = true;
+    if (!again && each_item(c, read_domain, document->making, reason))
+      return true;
+    return fail(why, "`domains`: %.450s", again ? "is there twice" : reason);
+  }
+  json_t *value = take_value(c, why);
+  if (value == NULL)
+    return false;
+  bool ok = true;
+  if (strcmp(key, "format") == 0) {
+    document->format = true;
+    if (json_integer_value(value) != LIST_FORMAT)
+      ok = fail(why, "`format` is not %d: the build is of another version of sluice", LIST_FORMAT);
+  } else if (strcmp(key, "routes") == 0 && json_is_object(value)) {
+    list_make_routes(document->making, value);
+  }
+  json_decref(value);
+  return ok;
+}
+
+static bool read_document(struct document *document, struct cursor *c, char *why) {
+  if (!take_char(c, '{'))
+    return fail(why, "must be a JSON object");
+  while (next_char(c) != '}') {
+    json_t *key = take_value(c, why);
+    bool ok = json_is_string(key) && take_char(c, ':');
+    if (key != NULL && !ok)
+      fail(why, "not JSON: a key or its `:` is missing");
+    ok = ok && read_member(document, c, json_string_value(key), why);
+    json_decref(key);
+    if (!ok)
+      return false;
+    if (!take_char(c, ',') && next_char(c) != '}')
+      return fail(why, "not JSON: `,` or `}` is missing");
+  }
+  c->at++;
+  if (next_char(c) != '\0' || c->at != c->end)
+    return fail(why, "something follows after the end");
+  if (!document->domains || !document->format)
+    return fail(why, "`%s` is missing", document->domains ? "format" : "domains");
+  return true;
+}
+
+struct list *list_parse(const char *text, size_t len, char *why) {
+  struct list_making *making = list_make_begin();
+  if (making == NULL) {
+    no_memory(why);
+    return NULL;
+  }
+  struct document document = {.making = making};
+  struct cursor cursor = {.at = text, .end = text + len};
+  bool ok = read_document(&document, &cursor, why);
+  struct list *list = list_make_end(making, ok);
+  if (ok && list == NULL)
+    no_memory(why);
+  return list;
+}
+
+bool list_current(const char *data, char *build) {
+  char *link = fs_join(data, "current");
+  ssize_t len = link != NULL ? readlink(link, build, LIST_BUILD - 1) : -1;
+  free(link);
+  build[len > 0 ? len : 0] = '\0';
+  return len > 0;
+}
+
+struct list *list_read(const char *data, char *build, bool *missing, char *why) {
+  *missing = !list_current(data, build);
+  if (*missing) {
+    fail(why, "there is no build in %.300s yet; `sluice build --out %.100s` makes one", data, data);
+    return NULL;
+  }
+  char *path = NULL;
+  uint8_t *text = NULL;
+  size_t len = 0;
+  char reason[LIST_WHY];
+  struct list *list = NULL;
+  /* By what the link says and not through it: the list is that of `build` whatever happens. */
+  int rc = build[0] == '/' ? asprintf(&path, "%s/checks.json", build)
+                           : asprintf(&path, "%s/%s/checks.json", data, build);
+  if (rc < 0)
+    no_memory(why);
+  else if (fs_read(path, LIST_MAX_BYTES, &text, &len, why))
+    list = list_parse((const char *)text, len, reason);
+  if (text != NULL && list == NULL)
+    fail(why, "%.200s: %.300s", path, reason);
+  free(text);
+  if (rc >= 0)
+    free(path);
+  return list;
+}
+
+const char *list_probe_text(const struct list_probe *probe) {
+  return probe->target.family == 0 ? probe->target.host : probe->text;
+}
