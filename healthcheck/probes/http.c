@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http and https: one exchange by libcurl, on a connection of its own.
+ *
+ * The URL's host is the check's (or the endpoint's name, or its address); where the connection goes
+ * is the endpoint's address alone, also after a redirect, and is checked once more when the socket
+ * is made.  What is read is bounded: headers, body, and octets in all.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "healthcheck/probe_kind.h"
+#include "healthcheck/probes/http_loop.h"
+#include "healthcheck/probes/http_reason.h"
+#include "healthcheck/probes/match.h"
+#include "healthcheck/probes/tls_trust.h"
+
+enum {
+  HEADER_OCTETS = 64 << 10,
+  REDIRECTS = 5,
+  READ_BUFFER = 4 << 10,
+  HOST_TEXT = 300,
+};
+
+struct http_shared {
+  struct http_loop *loop;
+  struct tls_trust *trust;
+};
+
+struct http {
+  struct http_transfer transfer; /* first */
+  struct http_shared *shared;
+  struct probe *probe;
+  struct curl_slist *headers, *connect_to;
+  struct match *match;
+  struct tls_refusal refusal;
+  enum http_stop stop;
+  int socket_error;
+  long status; /* of the last response that began; 0: none */
+  bool headers_done;
+  bool found;
+  size_t header_octets, body_octets;
+  char address[INET6_ADDRSTRLEN];
+  char host[HOST_TEXT]; /* without port and brackets */
+  char libcurl_text[CURL_ERROR_SIZE];
+};
+
+static void free_http(struct http *http) {
+  if (http->transfer.easy != NULL)
+    http_loop_give(http->shared->loop, &http->transfer);
+  curl_slist_free_all(http->headers);
+  curl_slist_free_all(http->connect_to);
+  match_free(http->match);
+  free(http);
+}
+
+static bool is_tls(const struct http *http) {
+  return http->probe->check->type == CHECK_HTTPS;
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------
+ */
+
+static bool is_wanted(const struct check *check, long status) {
+  for (size_t i = 0; i < check->status_count; i++)
+    if (status >= check->statuses[i].from && status <= check->statuses[i].to)
+      return true;
+  return false;
+}
+
+/* How long a phase took, of two points in time since the start; -1 if the second was not reached.
+ */
+static int64_t between(int64_t from, int64_t to) {
+  if (to <= 0)
+    return -1;
+  return to > from ? to - from : 0;
+}
+
+static int64_t point(const struct http *http, CURLINFO info) {
+  curl_off_t us = 0;
+  return curl_easy_getinfo(http->transfer.easy, info, &us) == CURLE_OK ? (int64_t)us : 0;
+}
+
+static void note_phases(const struct http *http) {
+  int64_t *phase_us = http->probe->result.phase_us;
+  int64_t connected = point(http, CURLINFO_CONNECT_TIME_T);
+  int64_t tls = point(http, CURLINFO_APPCONNECT_TIME_T);
+  int64_t ready = point(http, CURLINFO_PRETRANSFER_TIME_T);
+  int64_t first = point(http, CURLINFO_STARTTRANSFER_TIME_T);
+  phase_us[PHASE_CONNECT] = between(0, connected);
+  phase_us[PHASE_TLS] = is_tls(http) ? between(connected, tls) : -1;
+  phase_us[PHASE_SEND] = between(tls > connected ? tls : connected, ready);
+  phase_us[PHASE_FIRST] = between(ready, first);
+}
+
+/* All that was wanted has come: was it right? */
+static void judge(struct http *http, bool *ok, char *reason) {
+  const struct check *check = http->probe->check;
+  char wanted[64];
+  *ok = false;
+  if (!is_wanted(check, http->status)) {
+    http_statuses_text(check, wanted, sizeof wanted);
+    snprintf(reason, PROBE_REASON, "status %ld, expected %s", http->status, wanted);
+  } else if (check->body != NULL && !http->found && http->body_octets >= PROBE_BODY) {
+    snprintf(reason, PROBE_REASON,
+             "status %ld, but the expected text is not in the first 64 KiB of the body",
+             http->status);
+  } else if (check->body != NULL && !http->found) {
+    snprintf(reason, PROBE_REASON,
+             "status %ld, but the expected text is not in the body (%zu octets)", http->status,
+             http->body_octets);
+  } else {
+    snprintf(reason, PROBE_REASON, "status %ld", http->status);
+    *ok = true;
+  }
+}
+
+static void explain(struct http *http, CURLcode code, char *reason) {
+  struct http_end end = {
+      .easy = http->transfer.easy,
+      .code = code,
+      .stop = http->stop,
+      .socket_error = http->socket_error,
+      .status = http->status,
+      .headers_done = http->headers_done,
+      .refusal = &http->refusal,
+      .libcurl_text = http->libcurl_text,
+      .host = http->host,
+  };
+  http_reason(&end, reason, PROBE_REASON, &http->probe->result.own_fault);
+}
+
+static void on_done(struct http_transfer *transfer, CURLcode code) {
+  struct http *http = (struct http *)transfer;
+  struct probe *probe = http->probe;
+  char reason[PROBE_REASON];
+  bool ok = false;
+  note_phases(http);
+  if (code == CURLE_OK || http->stop == HTTP_ENOUGH)
+    judge(http, &ok, reason);
+  else
+    explain(http, code, reason);
+  free_http(http);
+  probe_end(probe, ok, "%s", reason);
+}
+
+/* ---- what comes -------------------------------------------------------------------------------
+ */
+
+/* The line between headers and body. */
+static bool is_empty_line(const char *line, size_t length) {
+  return (length == 1 && line[0] == '\n') || (length == 2 && line[0] == '\r' && line[1] == '\n');
+}
+
+/* The final response's headers are there. */
+static bool end_headers(struct http *http) {
+  const struct check *check = http->probe->check;
+  if (http->status < 200)
+    return true;
+  http->headers_done = true;
+  if (check->follow_redirects && http->status >= 300 && http->status <= 399)
+    return true;
+  if (!is_wanted(check, http->status))
+    http->stop = HTTP_ENOUGH;
+  return http->stop == HTTP_RUNS;
+}
+
+/* CURLOPT_HEADERFUNCTION: one line at a time, of trailers too. */
+static size_t take_header(char *line, size_t size, size_t count, void *arg) {
+  struct http *http = arg;
+  size_t length = size * count;
+  http->header_octets += length;
+  if (http->header_octets > HEADER_OCTETS) {
+    http->stop = HTTP_MANY_HEADERS;
+    return 0;
+  }
+  if (length > 5 && memcmp(line, "HTTP/", 5) == 0 &&
+      (http->status == 0 || http->headers_done || http->status < 200)) {
+    curl_easy_getinfo(http->transfer.easy, CURLINFO_RESPONSE_CODE, &http->status);
+    http->headers_done = false;
+  }
+  if (!http->headers_done && is_empty_line(line, length))
+    return end_headers(http) ? length : 0;
+  return length;
+}
+
+/* CURLOPT_WRITEFUNCTION */
+static size_t take_body(char *octets, size_t size, size_t count, void *arg) {
+  struct http *http = arg;
+  size_t length = size * count;
+  if (http->match != NULL && match_feed(http->match, octets, length))
+    http->found = true;
+  http->body_octets += length;
+  if (http->found || http->body_octets >= PROBE_BODY) {
+    http->stop = HTTP_ENOUGH;
+    return 0;
+  }
+  return length;
+}
+
+/* CURLOPT_OPENSOCKETFUNCTION: whatever libcurl was told, only the endpoint's address is reached. */
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to) {
+  struct http *http = arg;
+  const struct sockaddr_storage *address = &http->probe->address;
+  (void)purpose;
+  bool same = to->family == address->ss_family;
+  if (same && to->family == AF_INET)
+    same = memcmp(&((const struct sockaddr_in *)&to->addr)->sin_addr,
+                  &((const struct sockaddr_in *)address)->sin_addr, sizeof(struct in_addr)) == 0;
+  else if (same)
+    same = memcmp(&((const struct sockaddr_in6 *)&to->addr)->sin6_addr,
+                  &((const struct sockaddr_in6 *)address)->sin6_addr, sizeof(struct in6_addr)) == 0;
+  if (!same) {
+    http->stop = HTTP_OTHER_ADDRESS;
+    return CURL_SOCKET_BAD;
+  }
+  int fd = socket(to->family, to->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to->protocol);
+  if (fd < 0) {
+    http->stop = HTTP_NO_SOCKET;
+    http->socket_error = errno;
+    return CURL_SOCKET_BAD;
+  }
+  return fd;
+}
+
+/* ---- the request ------------------------------------------------------------------------------
+ */
+
+/* Takes brackets and port off `host`, as in "[::1]:8443" or "cdn.example.com:8443". */
+static void take_host(struct http *http) {
+  const struct probe *probe = http->probe;
+  const char *from = probe->check->host != NULL   ? probe->check->host
+                     : probe->target->family == 0 ? probe->target->host
+                                                  : http->address;
+  size_t length = strlen(from);
+  const char *colon = strchr(from, ':');
+  if (from[0] == '[') {
+    from++;
+    length = strcspn(from, "]");
+  } else if (colon != NULL && strchr(colon + 1, ':') == NULL) {
+    length = (size_t)(colon - from);
+  }
+  snprintf(http->host, sizeof http->host, "%.*s", (int)length, from);
+}
+
+/* The URL; `#` would end what is sent of it. */
+static char *make_url(const struct http *http) {
+  const struct check *check = http->probe->check;
+  bool v6 = strchr(http->host, ':') != NULL;
+  size_t size = strlen(http->host) + 3 * strlen(check->path) + 32;
+  char *url = malloc(size);
+  if (url == NULL)
+    return NULL;
+  size_t at = (size_t)snprintf(url, size, "%s://%s%s%s:%u", is_tls(http) ? "https" : "http",
+                               v6 ? "[" : "", http->host, v6 ? "]" : "", check->port);
+  for (const char *c = check->path; *c != '\0'; c++)
+    at += (size_t)snprintf(url + at, size - at, *c == '#' ? "%%23" : "%c", *c);
+  return url;
+}
+
+static bool add_line(struct curl_slist **list, const char *line) {
+  struct curl_slist *longer = curl_slist_append(*list, line);
+  if (longer == NULL)
+    return false;
+  *list = longer;
+  return true;
+}
+
+static bool add_header(struct http *http, const char *name, const char *value) {
+  size_t size = strlen(name) + strlen(value) + 3;
+  char *line = malloc(size);
+  if (line == NULL)
+    return false;
+  if (value[0] != '\0')
+    snprintf(line, size, "%s: %s", name, value);
+  else
+    snprintf(line, size, "%s;", name); /* libcurl's spelling of an empty value */
+  bool ok = add_line(&http->headers, line);
+  free(line);
+  return ok;
+}
+
+static bool has_header(const struct check *check, const char *name) {
+  for (size_t i = 0; i < check->header_count; i++)
+    if (strcasecmp(check->headers[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+static bool make_headers(struct http *http) {
+  const struct check *check = http->probe->check;
+  bool ok = add_line(&http->headers, "Expect:") && /* none */
+            (has_header(check, "Content-Type") || add_line(&http->headers, "Content-Type:")) &&
+            (has_header(check, "Connection") || add_header(http, "Connection", "close"));
+  if (check->host != NULL && !has_header(check, "Host"))
+    ok = ok && add_header(http, "Host", check->host);
+  for (size_t i = 0; ok && i < check->header_count; i++)
+    ok = add_header(http, check->headers[i].name, check->headers[i].value);
+  return ok;
+}
+
+/* Every connection goes to the address, whatever the URL or a redirect says; the port is theirs. */
+static bool make_connect_to(struct http *http) {
+  bool v6 = http->probe->address.ss_family == AF_INET6;
+  char line[INET6_ADDRSTRLEN + 8];
+  snprintf(line, sizeof line, v6 ? "::[%s]:" : "::%s:", http->address);
+  return add_line(&http->connect_to, line);
+}
+
+/* Collects failures of curl_easy_setopt(), whose value has a type of its own for each option. */
+#define SET(option, value) (ok = curl_easy_setopt(easy, option, value) == CURLE_OK && ok)
+
+static bool set_method(struct http *http) {
+  CURL *easy = http->transfer.easy;
+  const char *method = http->probe->check->method;
+  bool ok = true;
+  if (strcmp(method, "GET") == 0)
+    return true;
+  if (strcmp(method, "HEAD") == 0) {
+    SET(CURLOPT_NOBODY, 1L);
+    return ok;
+  }
+  if (strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0) {
+    SET(CURLOPT_POSTFIELDS, ""); /* a body of no octets */
+    SET(CURLOPT_POSTFIELDSIZE, 0L);
+  }
+  if (strcmp(method, "POST") != 0)
+    SET(CURLOPT_CUSTOMREQUEST, method);
+  return ok;
+}
+
+static bool set_request(struct http *http) {
+  CURL *easy = http->transfer.easy;
+  bool ok = make_headers(http) && make_connect_to(http);
+  char *url = make_url(http);
+  if (url == NULL || !ok) {
+    free(url);
+    return false;
+  }
+  SET(CURLOPT_URL, url);
+  free(url);
+  SET(CURLOPT_PATH_AS_IS, 1L);
+  SET(CURLOPT_HTTPHEADER, http->headers);
+  SET(CURLOPT_CONNECT_TO, http->connect_to);
+  SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+  SET(CURLOPT_HTTP09_ALLOWED, 0L);
+  SET(CURLOPT_USERAGENT, "sluice-healthd/" SLUICE_VERSION);
+  SET(CURLOPT_PROXY, ""); /* also none from the environment */
+  SET(CURLOPT_PROTOCOLS_STR, is_tls(http) ? "https" : "http");
+  if (http->probe->check->follow_redirects) {
+    SET(CURLOPT_FOLLOWLOCATION, 1L);
+    SET(CURLOPT_MAXREDIRS, (long)REDIRECTS);
+    SET(CURLOPT_PROTOCOLS_STR, is_tls(http) ? "https" : "http,https");
+    SET(CURLOPT_REDIR_PROTOCOLS_STR, is_tls(http) ? "https" : "http,https");
+  }
+  return set_method(http) && ok;
+}
+
+static bool set_limits(struct http *http) {
+  CURL *easy = http->transfer.easy;
+  bool ok = true;
+  SET(CURLOPT_NOSIGNAL, 1L);
+  SET(CURLOPT_BUFFERSIZE, (long)READ_BUFFER);
+  SET(CURLOPT_FRESH_CONNECT, 1L);
+  SET(CURLOPT_FORBID_REUSE, 1L);
+  SET(CURLOPT_DNS_CACHE_TIMEOUT, 0L); /* its cache is searched whole at each end of a transfer */
+  SET(CURLOPT_ERRORBUFFER, http->libcurl_text);
+  SET(CURLOPT_HEADERFUNCTION, take_header);
+  SET(CURLOPT_HEADERDATA, http);
+  SET(CURLOPT_WRITEFUNCTION, take_body);
+  SET(CURLOPT_WRITEDATA, http);
+  SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  SET(CURLOPT_OPENSOCKETDATA, http);
+  return ok;
+}
+
+/* CURLOPT_SSL_CTX_FUNCTION: for each connection. */
+static CURLcode set_context(CURL *easy, void *context, void *arg) {
+  struct http *http = arg;
+  char why[TLS_WHY];
+  (void)easy;
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  if (is_tls(http) && !http->probe->check->verify)
+    return CURLE_OK;
+  X509_STORE *store = tls_trust_get(http->shared->trust, http->probe->check->ca_file, why);
+  if (store == NULL)
+    return CURLE_SSL_CACERT_BADFILE;
+  tls_trust_use(context, store, &http->refusal);
+  return CURLE_OK;
+}
+
+/* Also for http: a redirect may lead to https, which is verified. */
+static bool set_tls(struct http *http) {
+  CURL *easy = http->transfer.easy;
+  const struct check *check = http->probe->check;
+  bool ok = true;
+  bool verify = !is_tls(http) || check->verify;
+  if (!is_tls(http) && !check->follow_redirects)
+    return true;
+  SET(CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
+  SET(CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
+  SET(CURLOPT_CAINFO, NULL); /* libcurl would parse it each time */
+  SET(CURLOPT_CAPATH, NULL);
+  SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
+  SET(CURLOPT_SSL_CTX_FUNCTION, set_context);
+  SET(CURLOPT_SSL_CTX_DATA, http);
+  return ok;
+}
+
+/* ---- the kind ---------------------------------------------------------------------------------
+ */
+
+static bool open_http(struct probe_set *set, void **shared, char *why) {
+  struct http_shared *http = calloc(1, sizeof *http);
+  if (http != NULL) {
+    http->loop = http_loop_open(probe_loop(set));
+    http->trust = tls_trust_open();
+  }
+  if (http != NULL && http->loop != NULL && http->trust != NULL) {
+    *shared = http;
+    return true;
+  }
+  if (http != NULL) {
+    http_loop_close(http->loop);
+    tls_trust_close(http->trust);
+  }
+  free(http);
+  snprintf(why, PROBE_WHY, "out of memory");
+  return false;
+}
+
+static void close_http(void *shared) {
+  struct http_shared *http = shared;
+  http_loop_close(http->loop);
+  tls_trust_close(http->trust);
+  free(http);
+}
+
+/* A ca_file that cannot be used fails the probe before it connects. */
+static bool has_trust(struct http *http, char *reason) {
+  const struct check *check = http->probe->check;
+  char why[TLS_WHY];
+  if (!is_tls(http) || !check->verify || tls_trust_get(http->shared->trust, check->ca_file, why))
+    return true;
+  snprintf(reason, PROBE_REASON, "%s", why);
+  return false;
+}
+
+static bool start_http(struct probe *probe, void *shared, void **state,
+                       struct probe_result *result) {
+  struct http *http = calloc(1, sizeof *http);
+  if (http == NULL)
+    goto no_memory;
+  http->probe = probe;
+  http->shared = shared;
+  http->transfer.done = on_done;
+  const struct sockaddr_storage *address = &probe->address;
+  const void *bytes = address->ss_family == AF_INET6
+                          ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                          : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+  inet_ntop(address->ss_family, bytes, http->address, sizeof http->address);
+  take_host(http);
+  if (!has_trust(http, result->reason)) {
+    free_http(http);
+    return false;
+  }
+  if (probe->check->body != NULL) {
+    http->match = match_new(probe->check->body, PROBE_BODY);
+    if (http->match == NULL)
+      goto no_memory;
+  }
+  if (!http_loop_take(http->shared->loop, &http->transfer) || !set_request(http) ||
+      !set_limits(http) || !set_tls(http) || !http_loop_start(http->shared->loop, &http->transfer))
+    goto no_memory;
+  *state = http;
+  return true;
+no_memory:
+  snprintf(result->reason, sizeof result->reason, "this machine has no memory left");
+  result->own_fault = true;
+  if (http != NULL)
+    free_http(http);
+  return false;
+}
+
+static void stop_http(void *state, const char **phase) {
+  struct http *http = state;
+  note_phases(http);
+  *phase = http_phase(http->transfer.easy, is_tls(http), http->headers_done);
+  free_http(http);
+}
+
+const struct probe_kind probe_kind_http = {
+    .open = open_http,
+    .close = close_http,
+    .start = start_http,
+    .stop = stop_http,
+};

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "healthcheck/probes/http_reason.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "healthcheck/probes/reason.h"
+
+static long long info_us(CURL *easy, CURLINFO info) {
+  curl_off_t us = 0;
+  return curl_easy_getinfo(easy, info, &us) == CURLE_OK ? (long long)us : 0;
+}
+
+const char *http_phase(CURL *easy, bool tls, bool headers_done) {
+  long sent = 0;
+  curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
+  if (info_us(easy, CURLINFO_CONNECT_TIME_T) == 0)
+    return "connect";
+  if (tls && info_us(easy, CURLINFO_APPCONNECT_TIME_T) == 0)
+    return "TLS handshake";
+  if (sent == 0)
+    return "sending the request";
+  if (info_us(easy, CURLINFO_STARTTRANSFER_TIME_T) == 0)
+    return "waiting for the response";
+  return headers_done ? "reading the body" : "reading the headers";
+}
+
+void http_statuses_text(const struct check *check, char *to, size_t size) {
+  size_t at = 0;
+  to[0] = '\0';
+  for (size_t i = 0; i < check->status_count; i++) {
+    const struct check_range *range = &check->statuses[i];
+    char text[24];
+    int n = range->from == range->to ? snprintf(text, sizeof text, "%u", range->from)
+                                     : snprintf(text, sizeof text, "%u-%u", range->from, range->to);
+    const char *between = i > 0 ? ", " : "";
+    if (at + strlen(between) + (size_t)n + sizeof " ..." > size) {
+      snprintf(to + at, size - at, " ...");
+      return;
+    }
+    at += (size_t)snprintf(to + at, size - at, "%s%s", between, text);
+  }
+}
+
+/* ---- TLS --------------------------------------------------------------------------------------
+ */
+
+/* The peer's alert: its number, and the name that RFC 8446 section 6 gives it. */
+static bool alert_reason(int reason, char *to, size_t size) {
+  int alert = reason - SSL_AD_REASON_OFFSET;
+  if (alert < 0 || alert > 255)
+    return false;
+  snprintf(to, size, "TLS refused by the peer (alert %d, %s)", alert,
+           SSL_alert_desc_string_long(alert));
+  return true;
+}
+
+/* libcurl keeps OpenSSL's error as "error:0A00010B:..." in its text. */
+static int openssl_reason(const char *text) {
+  const char *at = strstr(text, "error:");
+  return at != NULL ? ERR_GET_REASON(strtoul(at + strlen("error:"), NULL, 16)) : 0;
+}
+
+static void tls_reason(const struct http_end *end, char *to, size_t size) {
+  int reason = openssl_reason(end->libcurl_text);
+  if (alert_reason(reason, to, size))
+    return;
+  switch (reason) {
+  case SSL_R_WRONG_VERSION_NUMBER:
+  case SSL_R_HTTP_REQUEST:
+  case SSL_R_HTTPS_PROXY_REQUEST:
+  case SSL_R_PACKET_LENGTH_TOO_LONG:
+  case SSL_R_BAD_RECORD_TYPE:
+    snprintf(to, size, "the peer does not speak TLS");
+    return;
+  case SSL_R_UNSUPPORTED_PROTOCOL:
+    snprintf(to, size, "the peer's TLS version is not supported");
+    return;
+  case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+    snprintf(to, size, "closed by the peer in TLS handshake");
+    return;
+  case SSL_R_DH_KEY_TOO_SMALL:
+    snprintf(to, size, "the peer's TLS key is too short");
+    return;
+  default:
+    break;
+  }
+  if (strstr(end->libcurl_text, strerror(ECONNRESET)) != NULL)
+    snprintf(to, size, "connection reset in TLS handshake");
+  else if (strstr(end->libcurl_text, "SSL_ERROR_SYSCALL") != NULL)
+    snprintf(to, size, "closed by the peer in TLS handshake");
+  else
+    snprintf(to, size, "TLS handshake failed: %s",
+             reason != 0 ? ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)) : "unknown");
+}
+
+static void certificate_reason(const struct http_end *end, char *to, size_t size) {
+  long redirects = 0;
+  curl_easy_getinfo(end->easy, CURLINFO_REDIRECT_COUNT, &redirects);
+  if (end->refusal->error != 0)
+    tls_refusal_text(end->refusal, to, size);
+  else if (redirects > 0)
+    snprintf(to, size, "certificate is not for the host that the redirect names");
+  else
+    snprintf(to, size, "certificate is not for %.100s", end->host);
+}
+
+/* ---- all the rest -----------------------------------------------------------------------------
+ */
+
+static bool is_redirect(long status) {
+  return status >= 300 && status <= 399;
+}
+
+static const char *place(const struct http_end *end) {
+  if (end->status == 0)
+    return "before the response";
+  return end->headers_done ? "in the middle of the body" : "in the middle of the headers";
+}
+
+static void broken_reason(const struct http_end *end, char *to, size_t size) {
+  long error = 0;
+  curl_easy_getinfo(end->easy, CURLINFO_OS_ERRNO, &error);
+  if (error == 0 && end->headers_done)
+    snprintf(to, size, "the body's chunks are malformed");
+  else
+    snprintf(to, size, "%s %s", reason_broken((int)error), place(end));
+}
+
+static void stop_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
+  switch (end->stop) {
+  case HTTP_MANY_HEADERS:
+    snprintf(to, size, "more than 64 KiB of headers");
+    return;
+  case HTTP_OTHER_ADDRESS:
+    snprintf(to, size, "would connect to another address than the endpoint's");
+    return;
+  case HTTP_NO_SOCKET:
+    snprintf(to, size, "%s", reason_connect(end->socket_error, own_fault));
+    return;
+  case HTTP_ENOUGH:
+  case HTTP_RUNS:
+    snprintf(to, size, "ended"); /* not used: these have a verdict */
+    return;
+  }
+}
+
+static void connect_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
+  long error = 0;
+  curl_easy_getinfo(end->easy, CURLINFO_OS_ERRNO, &error);
+  snprintf(to, size, "%s", reason_connect((int)error, own_fault));
+}
+
+/* libcurl has no other code for a header line that is longer than it takes (100 KiB). */
+static void memory_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
+  if (info_us(end->easy, CURLINFO_STARTTRANSFER_TIME_T) != 0 && !end->headers_done) {
+    snprintf(to, size, "more than 64 KiB of headers");
+    return;
+  }
+  *own_fault = true;
+  snprintf(to, size, "this machine has no memory left");
+}
+
+void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
+  if (end->stop != HTTP_RUNS) {
+    stop_reason(end, to, size, own_fault);
+    return;
+  }
+  switch (end->code) {
+  case CURLE_COULDNT_CONNECT:
+    connect_reason(end, to, size, own_fault);
+    return;
+  case CURLE_OPERATION_TIMEDOUT:
+    snprintf(to, size, "timeout in connect");
+    return;
+  case CURLE_PEER_FAILED_VERIFICATION:
+    certificate_reason(end, to, size);
+    return;
+  case CURLE_SSL_CONNECT_ERROR:
+    tls_reason(end, to, size);
+    return;
+  case CURLE_GOT_NOTHING:
+    snprintf(to, size, "closed by the peer without a response");
+    return;
+  case CURLE_PARTIAL_FILE:
+    snprintf(to, size, "closed by the peer in the middle of the body");
+    return;
+  case CURLE_RECV_ERROR:
+  case CURLE_SEND_ERROR:
+    broken_reason(end, to, size);
+    return;
+  case CURLE_UNSUPPORTED_PROTOCOL:
+    snprintf(to, size, "%s",
+             is_redirect(end->status) ? "redirect to another protocol than HTTP"
+                                      : "the peer does not speak HTTP");
+    return;
+  case CURLE_WEIRD_SERVER_REPLY:
+  case CURLE_HTTP2:
+    snprintf(to, size, "the peer does not speak HTTP as it should");
+    return;
+  case CURLE_URL_MALFORMAT:
+    snprintf(to, size, "%s",
+             is_redirect(end->status) ? "redirect to what is no URL" : "`host` makes no URL");
+    return;
+  case CURLE_TOO_MANY_REDIRECTS:
+    snprintf(to, size, "more than 5 redirects");
+    return;
+  case CURLE_FILESIZE_EXCEEDED:
+    snprintf(to, size, "more than 1 MiB came without an end");
+    return;
+  case CURLE_OUT_OF_MEMORY:
+    memory_reason(end, to, size, own_fault);
+    return;
+  default:
+    snprintf(to, size, "exchange failed: %s", curl_easy_strerror(end->code));
+  }
+}
