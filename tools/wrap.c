@@ -15,14 +15,14 @@ static unsigned columns_of(const char *word, size_t len) {
   return columns;
 }
 
-static void put_word(const char *word, size_t len) {
+static void put_word(FILE *out, const char *word, size_t len) {
   for (size_t i = 0; i < len; i++) {
     unsigned char c = (unsigned char)word[i];
-    putchar(c < 0x20 || c == 0x7f ? '?' : c);
+    fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
   }
 }
 
-static void print_words(const char *text, unsigned indent) {
+static void print_words(FILE *out, const char *text, unsigned indent) {
   unsigned at = indent;
   for (;;) {
     text += strspn(text, " ");
@@ -32,29 +32,41 @@ static void print_words(const char *text, unsigned indent) {
     unsigned columns = columns_of(text, len);
     bool first = at == indent;
     if (!first && at + 1 + columns > WRAP_COLUMNS) {
-      printf("\n%*s", (int)indent, "");
+      fprintf(out, "\n%*s", (int)indent, "");
       at = indent;
     } else if (!first) {
-      putchar(' ');
+      fputc(' ', out);
       at++;
     }
-    put_word(text, len);
+    put_word(out, text, len);
     at += columns;
     text += len;
   }
-  putchar('\n');
+  fputc('\n', out);
+}
+
+static void print_all(FILE *out, const char *label, unsigned indent, const char *format,
+                      va_list args) {
+  char *text = NULL;
+  if (vasprintf(&text, format, args) < 0)
+    text = NULL;
+  unsigned used = columns_of(label, strlen(label));
+  put_word(out, label, strlen(label));
+  fprintf(out, "%*s", used < indent ? (int)(indent - used) : 0, "");
+  print_words(out, text ? text : "?", indent > used ? indent : used);
+  free(text);
 }
 
 void wrap_print(const char *label, unsigned indent, const char *format, ...) {
   va_list args;
-  char *text = NULL;
   va_start(args, format);
-  if (vasprintf(&text, format, args) < 0)
-    text = NULL;
+  print_all(stdout, label, indent, format, args);
   va_end(args);
-  unsigned used = columns_of(label, strlen(label));
-  put_word(label, strlen(label));
-  printf("%*s", used < indent ? (int)(indent - used) : 0, "");
-  print_words(text ? text : "?", indent > used ? indent : used);
-  free(text);
+}
+
+void wrap_to(FILE *out, const char *label, unsigned indent, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  print_all(out, label, indent, format, args);
+  va_end(args);
 }

@@ -5,6 +5,8 @@
 #ifndef SLUICE_TOOLS_WRAP_H
 #define SLUICE_TOOLS_WRAP_H
 
+#include <stdio.h>
+
 enum { WRAP_COLUMNS = 80 };
 
 /*
@@ -14,5 +16,9 @@ enum { WRAP_COLUMNS = 80 };
  */
 void wrap_print(const char *label, unsigned indent, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same to `out`. */
+void wrap_to(FILE *out, const char *label, unsigned indent, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif
