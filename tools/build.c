@@ -23,7 +23,9 @@ static bool print_result(const struct build_result *result, bool json) {
   return cli_flush();
 }
 
-static int run(const struct config_input *input, const char *out, bool json) {
+static int run(struct config_input *input, const char *out, bool json) {
+  struct source_git_commit commit;
+  input->found = &commit;
   struct model *model = config_read(input);
   if (!model)
     return CLI_FAILED;
@@ -31,14 +33,22 @@ static int run(const struct config_input *input, const char *out, bool json) {
       0) { /* most likely the wrong folder; the server would refuse all names */
     model_free(model);
     cli_error("there is no zone in %s; give the root of a configuration",
-              input->zone_list ? input->zone_list : input->dir);
+              input->zone_list ? input->zone_list
+              : input->git     ? input->commit
+                               : input->dir);
     return CLI_FAILED;
   }
   char why[512] = "";
   struct build_options options = {.data_dir = out};
+  if (input->git) {
+    options.commit = commit.id;
+    options.commit_time = commit.time;
+  }
   struct build_result result;
   bool ok = build_run(model, &options, &result, why);
   model_free(model);
+  json_decref(result.serials);
+  json_decref(result.retired);
   if (!ok) {
     cli_error("%s", why);
     return CLI_FAILED;
@@ -52,6 +62,8 @@ int command_build(int argc, char **argv) {
   bool json = false;
   const struct cli_option options[] = {
       {"out", "DATA", "folder of the builds; DATA/current is\nswitched to the new one", &out, NULL},
+      {"git", "REPO", "build a commit of this git repository", &input.git, NULL},
+      {"commit", "REV", "the commit: a branch, a tag or an id", &input.commit, NULL},
       {"zone-file", "FILE", "build one plain zone from a master file", &input.zone_file, NULL},
       {"origin", "NAME", "name of that zone", &input.origin, NULL},
       {"zone-list", "FILE",
@@ -64,14 +76,17 @@ int command_build(int argc, char **argv) {
   };
   const struct cli_spec spec = {
       .usage = "sluice build [DIR] --out DATA [--system FILE] [--json]\n"
+               "sluice build --git REPO --commit REV --out DATA [--system FILE] [--json]\n"
                "sluice build --zone-file FILE --origin NAME --out DATA\n"
                "sluice build --zone-list FILE --out DATA",
-      .about = "Checks a configuration directory (by default the working directory) or plain\n"
-               "zones, and makes the folder that the server maps.  Zones whose input did not\n"
-               "change are taken over; the switch to the new build is atomic, and after an error\n"
-               "nothing has changed.  The server is told by `sluice reload`.",
+      .about = "Checks a configuration directory (by default the working directory), a commit\n"
+               "of a git repository or plain zones, and makes the folder that the server maps.\n"
+               "Zones whose input did not change are taken over; the switch to the new build is\n"
+               "atomic, and after an error nothing has changed.  The server is told by\n"
+               "`sluice reload`.",
       .examples = "sluice build --out /var/lib/sluice\n"
                   "sluice build examples --out /tmp/data && sluice reload\n"
+                  "sluice build --git /srv/git/dns.git --commit main --out /tmp/data\n"
                   "sluice build --zone-file example.com.zone --origin example.com --out /tmp/data",
       .options = options,
       .option_count = CLI_COUNT(options),
@@ -85,10 +100,13 @@ int command_build(int argc, char **argv) {
     return cli_usage("--out is missing; name the folder of the builds with --out DATA");
   if (!input.zone_file != !input.origin)
     return cli_usage("--zone-file and --origin go together; give both");
-  if ((args > 0) + !!input.zone_file + !!input.zone_list > 1)
-    return cli_usage("a directory, --zone-file and --zone-list exclude each other; give one");
+  if (!input.git != !input.commit)
+    return cli_usage("--git and --commit go together; give both");
+  if ((args > 0) + !!input.zone_file + !!input.zone_list + !!input.git > 1)
+    return cli_usage(
+        "a directory, --git, --zone-file and --zone-list exclude each other; give one");
   if (input.system && (input.zone_file || input.zone_list))
-    return cli_usage("--system goes with a directory only; leave it out");
+    return cli_usage("--system goes with a configuration only; leave it out");
   if (args)
     input.dir = argv[1];
   return run(&input, out, json);

@@ -39,17 +39,22 @@ int command_check(int argc, char **argv) {
   struct config_input input = {.dir = ".", .compile = true};
   bool json = false;
   const struct cli_option options[] = {
+      {"git", "REPO", "check a commit of this git repository", &input.git, NULL},
+      {"commit", "REV", "the commit: a branch, a tag or an id", &input.commit, NULL},
       {"system", "FILE", "the machine's settings: exec checks are\nlooked up there", &input.system,
        NULL},
       {"json", NULL, "print counts and problems as JSON", NULL, &json},
   };
   const struct cli_spec spec = {
-      .usage = "sluice check [DIR] [--system FILE] [--json]",
-      .about = "Reads a configuration directory (by default the working directory) and reports\n"
-               "every problem as `path:line:column: message`.  Nothing is changed.\n"
+      .usage = "sluice check [DIR] [--system FILE] [--json]\n"
+               "sluice check --git REPO --commit REV [--system FILE] [--json]",
+      .about = "Reads a configuration directory (default: the working directory) or a commit of\n"
+               "a git repository (without checking it out), and reports every problem as\n"
+               "`path:line:column: message`.  Nothing is changed.\n"
                "Exit status: 0 without errors (warnings do not count), 1 with errors.",
       .examples = "sluice check\n"
                   "sluice check examples\n"
+                  "sluice check --git /srv/git/dns.git --commit main\n"
                   "sluice check . --system /etc/sluice/sluice.yaml",
       .options = options,
       .option_count = CLI_COUNT(options),
@@ -59,6 +64,10 @@ int command_check(int argc, char **argv) {
   enum cli_next next = cli_parse(&spec, argc, argv, &args);
   if (next != CLI_GO_ON)
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  if (!input.git != !input.commit)
+    return cli_usage("--git and --commit go together; give both");
+  if (args && input.git)
+    return cli_usage("a directory and --git exclude each other; give one");
   if (args)
     input.dir = argv[1];
   if (json)
@@ -68,7 +77,8 @@ int command_check(int argc, char **argv) {
   bool ok = model != NULL;
   model_free(model);
   if (ok && counts.zones == 0)
-    cli_error("warning: there is no zone in %s; is it the root of a configuration?", input.dir);
+    cli_error("warning: there is no zone in %s; is it the root of a configuration?",
+              input.git ? input.commit : input.dir);
   if (json)
     return print_json(&counts, ok, input.problems) && ok ? CLI_DONE : CLI_FAILED;
   if (ok)

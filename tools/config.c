@@ -7,13 +7,22 @@
 #include "tools/cli.h"
 #include "zones/build.h"
 
-static struct model *read_directory(const struct config_input *input, struct diag_list *problems) {
-  struct config_source *source = NULL;
+static bool open_source(const struct config_input *input, struct config_source **source) {
   char why[FS_WHY] = "";
-  if (!config_source_open_dir(input->dir, &source, why)) {
+  struct source_git_commit commit;
+  bool ok = input->git ? config_source_open_git(input->git, input->commit, source, &commit, why)
+                       : config_source_open_dir(input->dir, source, why);
+  if (!ok)
     cli_error("%s", why);
+  else if (input->git && input->found)
+    *input->found = commit;
+  return ok;
+}
+
+static struct model *read_tree(const struct config_input *input, struct diag_list *problems) {
+  struct config_source *source = NULL;
+  if (!open_source(input, &source))
     return NULL;
-  }
   source->programs_known = input->system || input->no_program_check;
   struct config_programs programs;
   if (input->system && config_programs_open(&programs, input->system, problems)) {
@@ -69,7 +78,7 @@ struct model *config_read(const struct config_input *input) {
   struct diag_list problems;
   diag_init(&problems);
   bool plain = input->zone_file || input->zone_list;
-  struct model *model = plain ? read_zones(input, &problems) : read_directory(input, &problems);
+  struct model *model = plain ? read_zones(input, &problems) : read_tree(input, &problems);
   if (model && input->compile && problems.errors == 0)
     build_check(model, &problems);
   diag_sort(&problems);

@@ -10,6 +10,7 @@
 
 #include "zones/arena.h"
 #include "zones/model.h"
+#include "zones/source_git.h"
 #include "zones/yaml_tree.h"
 
 /* What kind of input a command was given; `dir` unless one of the others is set. */
@@ -19,9 +20,12 @@ struct config_input {
   const char *zone_file; /* a master file, with `origin` */
   const char *origin;
   const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
+  const char *git;       /* a git repository, with `commit` (any revision) */
+  const char *commit;
   bool no_program_check; /* exec checks do not matter: no warning that they are not looked up */
   bool compile;          /* report zones that cannot be compiled, too */
   json_t *problems;      /* an array that gets the problems, instead of stderr; or NULL */
+  struct source_git_commit *found; /* gets the commit that was read; or NULL */
 };
 
 /* Returns the model, or NULL after its errors were printed.  model_free() frees it. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "base/name.h"
@@ -11,10 +12,12 @@
 #include "zones/build_products.h"
 #include "zones/image.h"
 #include "zones/records.h"
+#include "zones/serial.h"
 
 enum {
   MANIFEST_FORMAT = 1,
   MANIFEST_LIMIT = 256 << 20, /* bytes */
+  LIST_LIMIT = 2000 << 20,
   WHY = 512,
 };
 
@@ -33,6 +36,7 @@ struct run {
   json_t *retired;  /* zone name -> {"serial","input"} of zones that are gone */
   struct buf old_manifest;
   bool same_builder; /* the live build was made by this builder */
+  bool stale;        /* kept zones are not in the live build */
   size_t rebuilt;
   char *why;
 };
@@ -49,14 +53,9 @@ static bool is_hex(const json_t *value, size_t digits) {
   return text && strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
 }
 
-static bool is_serial(const json_t *value) {
-  return json_is_integer(value) && json_integer_value(value) >= 0 &&
-         json_integer_value(value) <= UINT32_MAX;
-}
-
 static bool zone_entry_is_valid(const json_t *entry) {
   return json_is_string(json_object_get(entry, "name")) &&
-         is_serial(json_object_get(entry, "serial")) &&
+         serial_is_valid(json_object_get(entry, "serial")) &&
          is_hex(json_object_get(entry, "input"), BUILDDIR_SHA) &&
          is_hex(json_object_get(entry, "image_sha256"), BUILDDIR_SHA) &&
          is_hex(json_object_get(entry, "zonefile_sha256"), BUILDDIR_SHA) &&
@@ -70,7 +69,7 @@ static bool take_retired(struct run *run, json_t *retired) {
   if (retired && !json_is_object(retired))
     return false;
   json_object_foreach(retired, name, entry) {
-    if (!is_serial(json_object_get(entry, "serial")) ||
+    if (!serial_is_valid(json_object_get(entry, "serial")) ||
         !is_hex(json_object_get(entry, "input"), BUILDDIR_SHA))
       return false;
     if (json_object_set(run->retired, name, entry) != 0)
@@ -153,37 +152,64 @@ static bool same_input(const json_t *entry, const char *input) {
   return before && !strcmp(before, input);
 }
 
-/* One more, as RFC 1982 counts; 0 is left out, since some secondaries take it for "none yet". */
-static uint32_t next_serial(const json_t *entry) {
-  uint32_t serial = (uint32_t)json_integer_value(json_object_get(entry, "serial"));
-  return serial == UINT32_MAX ? 1 : serial + 1;
+/* False if the serials are given and this zone has none. */
+static bool serial_of(const struct run *run, const struct model_zone *zone, const char *name,
+                      const char *input, uint32_t *serial) {
+  const struct build_options *options = run->options;
+  const json_t *given = json_object_get(options->serials, name);
+  if (zone->serial_mode == SERIAL_CARRIED) {
+    *serial = carried_serial(zone);
+    return true;
+  }
+  if (options->serials_are_final) {
+    *serial = (uint32_t)json_integer_value(json_object_get(given, "serial"));
+    return serial_is_valid(json_object_get(given, "serial"));
+  }
+  const json_t *before[] = {
+      json_object_get(run->previous, name),
+      json_object_get(run->retired, name),
+      given,
+      json_object_get(options->retired, name),
+  };
+  *serial = serial_choose(before, sizeof before / sizeof *before, input);
+  return true;
 }
 
-static uint32_t serial_of(const struct run *run, const struct model_zone *zone, const char *name,
-                          const char *input) {
-  if (zone->serial_mode == SERIAL_CARRIED)
-    return carried_serial(zone);
-  const json_t *before = json_object_get(run->previous, name);
-  if (!before)
-    before = json_object_get(run->retired, name);
-  if (!before)
-    return 1;
-  if (same_input(before, input))
-    return (uint32_t)json_integer_value(json_object_get(before, "serial"));
-  return next_serial(before);
+/* Notes of zones as the manifest and the deploy record have them. */
+static json_t *note_of(const json_t *entry) {
+  return json_pack("{s:O, s:O}", "serial", json_object_get(entry, "serial"), "input",
+                   json_object_get(entry, "input"));
+}
+
+/* The note with the greater serial stays. */
+static bool add_note(json_t *notes, const char *name, const json_t *entry) {
+  const json_t *old = json_object_get(notes, name);
+  if (old && !serial_is_greater((uint32_t)json_integer_value(json_object_get(entry, "serial")),
+                                (uint32_t)json_integer_value(json_object_get(old, "serial"))))
+    return true;
+  return json_object_set_new(notes, name, note_of(entry)) == 0;
+}
+
+static bool add_notes(json_t *notes, const json_t *entries) {
+  const char *name;
+  json_t *entry;
+  json_object_foreach((json_t *)entries, name,
+                      entry) if (!add_note(notes, name, entry)) return false;
+  return true;
 }
 
 /* Remembers the serials of zones that this build no longer has, should they come back. */
 static bool retire(struct run *run) {
-  const char *name;
-  json_t *entry;
-  json_object_foreach(run->previous, name, entry) {
-    json_t *note = json_pack("{s:O, s:O}", "serial", json_object_get(entry, "serial"), "input",
-                             json_object_get(entry, "input"));
-    if (json_object_set_new(run->retired, name, note) != 0)
-      return out_of_memory(run);
+  const struct build_options *options = run->options;
+  if (options->serials_are_final) {
+    json_object_clear(run->retired);
+    return add_notes(run->retired, options->retired) || out_of_memory(run);
   }
+  if (!add_notes(run->retired, run->previous) || !add_notes(run->retired, options->retired) ||
+      !add_notes(run->retired, options->serials))
+    return out_of_memory(run);
   size_t i;
+  json_t *entry;
   json_array_foreach(run->zones, i, entry)
       json_object_del(run->retired, json_string_value(json_object_get(entry, "name")));
   return true;
@@ -224,25 +250,47 @@ static bool plan_product(struct build_product *product, const struct model_zone 
   return builddir_zone_file(zone->apex, suffix, product->file);
 }
 
+/* The hash of a zone's inputs; of a kept zone as the live build has it. */
+static const char *input_of(const struct run *run, const struct model_zone *zone, const char *name,
+                            char out[BUILDDIR_SHA + 1]) {
+  const char *before =
+      json_string_value(json_object_get(json_object_get(run->previous, name), "input"));
+  if (!zone->kept)
+    builddir_hex(zone->input_hash, sizeof zone->input_hash, out);
+  else
+    snprintf(out, BUILDDIR_SHA + 1, "%s", before ? before : "");
+  return out;
+}
+
 static bool plan_zone(struct run *run, const struct model_zone *zone,
                       struct build_product *products) {
   char name[NAME_MAX_TEXT];
   char input[BUILDDIR_SHA + 1];
+  uint32_t serial;
   name_to_text(name, zone->apex);
-  builddir_hex(zone->input_hash, sizeof zone->input_hash, input);
-  uint32_t serial = serial_of(run, zone, name, input);
+  input_of(run, zone, name, input);
+  if (!serial_of(run, zone, name, input, &serial)) {
+    snprintf(run->why, WHY, "the deploy has no serial for the zone %.300s", name);
+    return false;
+  }
   const json_t *before = json_object_get(run->previous, name);
   bool same = run->same_builder && before && same_input(before, input) &&
               json_integer_value(json_object_get(before, "serial")) == serial;
-  return plan_product(&products[IMAGE], zone, serial, compile_image, "image",
-                      same ? json_object_get(before, "image_sha256") : NULL) &&
-         plan_product(&products[TEXT], zone, serial, compile_master_file, "zone",
-                      same ? json_object_get(before, "zonefile_sha256") : NULL) &&
-         plan_product(&products[RECORDS], zone, serial, records_compile, "records",
-                      same ? json_object_get(before, "records_sha256") : NULL);
+  if (zone->kept && !same) {
+    run->stale = true;
+    snprintf(run->why, WHY, "the live build does not have the zone %.300s as it is", name);
+    return false;
+  }
+  return (plan_product(&products[IMAGE], zone, serial, compile_image, "image",
+                       same ? json_object_get(before, "image_sha256") : NULL) &&
+          plan_product(&products[TEXT], zone, serial, compile_master_file, "zone",
+                       same ? json_object_get(before, "zonefile_sha256") : NULL) &&
+          plan_product(&products[RECORDS], zone, serial, records_compile, "records",
+                       same ? json_object_get(before, "records_sha256") : NULL)) ||
+         out_of_memory(run);
 }
 
-static json_t *zone_entry(const struct build_product *products) {
+static json_t *zone_entry(const struct run *run, const struct build_product *products) {
   const struct build_product *image = &products[IMAGE];
   const struct build_product *text = &products[TEXT];
   const struct build_product *records = &products[RECORDS];
@@ -250,6 +298,8 @@ static json_t *zone_entry(const struct build_product *products) {
   char name[NAME_MAX_TEXT];
   char input[BUILDDIR_SHA + 1];
   name_to_text(name, zone->apex);
+  if (zone->kept)
+    return json_incref(json_object_get(run->previous, name));
   builddir_hex(zone->input_hash, sizeof zone->input_hash, input);
   return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O*, s:I, s:I}", "name", name,
                    "serial", (json_int_t)image->serial, "input", input, "image", image->file,
@@ -264,13 +314,15 @@ static bool build_zones(struct run *run) {
   struct build_product *products = calloc(count + 1, PRODUCTS * sizeof *products);
   bool ok = products || out_of_memory(run);
   for (size_t i = 0; ok && i < count; i++)
-    ok = plan_zone(run, &run->model->zones[i], &products[i * PRODUCTS]) || out_of_memory(run);
+    ok = plan_zone(run, &run->model->zones[i], &products[i * PRODUCTS]);
   if (ok)
     ok = build_make_products(&run->dir, products, count * PRODUCTS, run->why);
+  for (size_t i = 0; !ok && products && i < count * PRODUCTS; i++)
+    run->stale = run->stale || products[i].lost;
   for (size_t i = 0; ok && i < count; i++) {
     const struct build_product *own = &products[i * PRODUCTS];
     run->rebuilt += own[IMAGE].made || own[TEXT].made || own[RECORDS].made;
-    ok = json_array_append_new(run->zones, zone_entry(own)) == 0 || out_of_memory(run);
+    ok = json_array_append_new(run->zones, zone_entry(run, own)) == 0 || out_of_memory(run);
   }
   free(products);
   return ok;
@@ -278,14 +330,56 @@ static bool build_zones(struct run *run) {
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-typedef bool list_fn(const struct model *model, struct buf *out);
+typedef bool list_fn(const struct model *model, const struct buf *before, struct buf *out);
 
-static bool put_list(struct run *run, const char *file, list_fn *list, char sha[BUILDDIR_SHA + 1]) {
+static bool keeps_zones(const struct model *model) {
+  for (size_t i = 0; i < model->zone_count; i++)
+    if (model->zones[i].kept)
+      return true;
+  return false;
+}
+
+/* A list of the live build, where kept zones are; it must be what its manifest says. */
+static bool read_list(struct run *run, const char *file, const char *sha_key, struct buf *before) {
+  char path[64];
+  char reason[FS_WHY];
+  char sha[BUILDDIR_SHA + 1];
+  uint8_t *text = NULL;
+  size_t len = 0;
+  snprintf(path, sizeof path, "current/%s", file);
+  char *full = fs_join(run->dir.data, path);
+  bool ok = full && fs_read(full, LIST_LIMIT, &text, &len, reason);
+  json_t *manifest =
+      json_loadb((const char *)run->old_manifest.data, run->old_manifest.len, 0, NULL);
+  const char *wanted = json_string_value(json_object_get(manifest, sha_key));
+  ok = ok && wanted && builddir_sha(text, len, sha) && !strcmp(sha, wanted);
+  json_decref(manifest);
+  free(full);
+  if (!ok) {
+    free(text);
+    run->stale = true;
+    snprintf(run->why, WHY, "%s of the live build cannot be used", file);
+    return false;
+  }
+  before->data = text;
+  before->len = before->cap = len;
+  return true;
+}
+
+static bool put_list(struct run *run, const char *file, const char *sha_key, list_fn *list,
+                     char sha[BUILDDIR_SHA + 1]) {
   struct buf out;
+  struct buf before;
+  bool keeps = keeps_zones(run->model);
   buf_init(&out);
-  bool ok = (list(run->model, &out) && builddir_sha(out.data, out.len, sha)) || out_of_memory(run);
+  buf_init(&before);
+  bool ok = !keeps || read_list(run, file, sha_key, &before);
+  ok = ok &&
+       ((list(run->model, keeps ? &before : NULL, &out) && builddir_sha(out.data, out.len, sha)) ||
+        out_of_memory(run));
   if (ok)
     ok = builddir_put(&run->dir, file, out.data, out.len, run->why);
+  buf_close(&before);
   buf_close(&out);
   return ok;
 }
@@ -294,8 +388,8 @@ static bool put_list(struct run *run, const char *file, list_fn *list, char sha[
 static bool make_manifest(struct run *run, struct buf *out) {
   char checks[BUILDDIR_SHA + 1];
   char domains[BUILDDIR_SHA + 1];
-  if (!put_list(run, "checks.json", build_checks_json, checks) ||
-      !put_list(run, "domains.json", build_domains_json, domains) || !retire(run))
+  if (!put_list(run, "checks.json", "checks_sha256", build_checks_json, checks) ||
+      !put_list(run, "domains.json", "domains_sha256", build_domains_json, domains) || !retire(run))
     return false;
   const struct build_options *options = run->options;
   json_t *manifest = json_pack("{s:i, s:s, s:s?, s:I, s:s?, s:s, s:s, s:O, s:O}", "format",
@@ -306,24 +400,57 @@ static bool make_manifest(struct run *run, struct buf *out) {
   return build_dump(manifest, out) || out_of_memory(run);
 }
 
+/* The serials of this build, for who keeps them elsewhere too. */
+static bool report_serials(struct run *run, struct build_result *result) {
+  size_t i;
+  json_t *entry;
+  result->serials = json_object();
+  result->retired = json_object();
+  bool ok = result->serials && result->retired && add_notes(result->retired, run->retired);
+  json_array_foreach(run->zones, i, entry) ok =
+      ok && add_note(result->serials, json_string_value(json_object_get(entry, "name")), entry);
+  return ok || out_of_memory(run);
+}
+
+static bool write_and_switch(struct run *run, const struct buf *manifest, const char *id) {
+  const struct build_options *options = run->options;
+  const struct buf *inputs = options->inputs;
+  if (inputs && !builddir_write(&run->dir, "inputs.json", inputs->data, inputs->len, run->why))
+    return false;
+  if (!builddir_write(&run->dir, "manifest.json", manifest->data, manifest->len, run->why))
+    return false;
+  return options->prepare ? builddir_prepare(&run->dir, run->why)
+                          : builddir_switch(&run->dir, id, run->why);
+}
+
 static bool finish(struct run *run, struct build_result *result) {
   struct buf manifest;
   char sha[BUILDDIR_SHA + 1];
   buf_init(&manifest);
-  bool ok = make_manifest(run, &manifest);
+  bool ok = make_manifest(run, &manifest) && report_serials(run, result);
   if (ok && !builddir_sha(manifest.data, manifest.len, sha))
     ok = out_of_memory(run);
   if (ok) {
     sha[BUILDDIR_ID] = 0;
+    memcpy(result->id, sha, sizeof result->id);
     result->unchanged = !strcmp(sha, run->dir.current) && run->dir.written == 0 &&
                         manifest.len == run->old_manifest.len &&
                         !memcmp(manifest.data, run->old_manifest.data, manifest.len);
   }
   if (ok && !result->unchanged)
-    ok = builddir_write(&run->dir, "manifest.json", manifest.data, manifest.len, run->why) &&
-         builddir_switch(&run->dir, sha, run->why);
+    ok = write_and_switch(run, &manifest, sha);
   buf_close(&manifest);
   return ok;
+}
+
+/* Zones that were kept out of another build than the live one may have changed since. */
+static bool check_base(struct run *run) {
+  const char *base = run->options->base;
+  if (!keeps_zones(run->model) || (base && !strcmp(base, run->dir.current)))
+    return true;
+  run->stale = true;
+  snprintf(run->why, WHY, "another build has become the live one");
+  return false;
 }
 
 bool build_run(const struct model *model, const struct build_options *options,
@@ -334,19 +461,41 @@ bool build_run(const struct model *model, const struct build_options *options,
     return false;
   buf_init(&run.old_manifest);
   run.zones = json_array();
-  bool ok = run.zones ? read_previous(&run) : out_of_memory(&run);
+  bool ok = check_base(&run);
+  if (ok)
+    ok = run.zones ? read_previous(&run) : out_of_memory(&run);
   if (ok)
     ok = build_zones(&run);
   if (ok)
     ok = finish(&run, result);
   result->zones = model->zone_count;
   result->rebuilt = run.rebuilt;
+  result->stale = !ok && run.stale;
   json_decref(run.zones);
   json_decref(run.previous);
   json_decref(run.retired);
   buf_close(&run.old_manifest);
   builddir_close(&run.dir);
   return ok;
+}
+
+bool build_publish(const char *data_dir, const char *id, char *why) {
+  struct builddir dir;
+  if (!builddir_open(&dir, data_dir, why))
+    return false;
+  bool ok = builddir_publish(&dir, id, why);
+  builddir_close(&dir);
+  return ok;
+}
+
+void build_current(const char *data_dir, char id[BUILDDIR_ID + 1]) {
+  char target[64] = "";
+  char *link = fs_join(data_dir, "current");
+  ssize_t n = link ? readlink(link, target, sizeof target - 1) : -1;
+  free(link);
+  target[n < 0 ? 0 : n] = 0;
+  bool ok = !strncmp(target, "builds/", 7) && strlen(target + 7) == BUILDDIR_ID;
+  snprintf(id, BUILDDIR_ID + 1, "%.16s", ok ? target + 7 : "");
 }
 
 void build_check(const struct model *model, struct diag_list *problems) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/name.h"
+#include "zones/build_kept.h"
 #include "zones/domain_json.h"
 #include "zones/domain_list.h"
 
@@ -126,39 +127,66 @@ static bool put_line(json_t *document, struct buf *out) {
 /* ---- checks.json ------------------------------------------------------------------------------
  */
 
+static void put_separator(bool *first, struct buf *out) {
+  buf_add_str(out, *first ? "\n" : ",\n");
+  *first = false;
+}
+
 static bool put_checks(const struct model_zone *zone, bool *first, struct buf *out) {
   for (size_t i = 0; i < zone->domain_count; i++) {
     if (!zone->domains[i].health)
       continue;
-    buf_add_str(out, *first ? "\n" : ",\n");
-    *first = false;
+    put_separator(first, out);
     if (!put_line(checks_entry(zone, &zone->domains[i]), out))
       return false;
   }
   return true;
 }
 
-bool build_checks_json(const struct model *model, struct buf *out) {
+/* The lines of a kept zone, which are the next ones (if it has any): both go by zone. */
+static size_t put_kept_checks(const struct model_zone *zone, const struct kept_lines *kept,
+                              size_t at, bool *first, struct buf *out) {
+  char name[DOMAIN_LIST_KEY];
+  kept_zone_name(zone->apex, name, sizeof name);
+  for (; at < kept->count && kept_line_is_of(&kept->items[at], name); at++) {
+    put_separator(first, out);
+    buf_add(out, kept->items[at].text, kept->items[at].len);
+  }
+  return at;
+}
+
+bool build_checks_json(const struct model *model, const struct buf *before, struct buf *out) {
+  struct kept_lines kept = {0};
   bool first = true;
+  size_t at = 0;
+  bool ok = !before || kept_lines_find(&kept, model, before);
   buf_add_str(out, "{\"domains\": [");
-  for (size_t i = 0; i < model->zone_count; i++)
-    if (!put_checks(&model->zones[i], &first, out))
-      return false;
+  for (size_t i = 0; ok && i < model->zone_count; i++)
+    if (model->zones[i].kept)
+      at = put_kept_checks(&model->zones[i], &kept, at, &first, out);
+    else
+      ok = put_checks(&model->zones[i], &first, out);
+  kept_lines_free(&kept);
   buf_printf(out, "],\n\"format\": %d,\n\"routes\": ", CHECKS_FORMAT);
-  if (!put_line(setting(model, "alerts"), out))
-    return false;
+  ok = ok && put_line(setting(model, "alerts"), out);
   buf_add_str(out, "}\n");
-  return !out->failed;
+  return ok && !out->failed;
 }
 
 /* ---- domains.json -----------------------------------------------------------------------------
  */
 
-/* A domain, and what its line is sorted by. */
+/* A domain, and what its line is sorted by.  Of a kept zone there is only the line. */
 struct listed {
   const struct model_zone *zone;
   const struct model_domain *domain;
+  const struct kept_line *line;
   char *key;
+};
+
+struct listing {
+  struct listed *items;
+  size_t count;
 };
 
 static int by_key(const void *a, const void *b) {
@@ -173,45 +201,72 @@ static size_t count_domains(const struct model *model) {
   return count;
 }
 
-/* All domains in the order of their lines; NULL without memory. */
-static struct listed *sorted_domains(const struct model *model, size_t count) {
-  struct listed *list = calloc(count + 1, sizeof *list);
-  size_t n = 0;
-  bool ok = list != NULL;
-  for (size_t z = 0; ok && z < model->zone_count; z++) {
+static bool add_domains(struct listing *list, const struct model *model) {
+  for (size_t z = 0; z < model->zone_count; z++) {
     const struct model_zone *zone = &model->zones[z];
-    for (size_t d = 0; ok && d < zone->domain_count; d++) {
+    for (size_t d = 0; d < zone->domain_count; d++) {
       char key[DOMAIN_LIST_KEY];
       domain_list_key(key, zone->domains[d].steer->owner);
-      list[n] = (struct listed){zone, &zone->domains[d], strdup(key)};
-      ok = list[n++].key != NULL;
+      struct listed item = {.zone = zone, .domain = &zone->domains[d], .key = strdup(key)};
+      if (!item.key)
+        return false;
+      list->items[list->count++] = item;
     }
   }
-  if (ok) {
-    qsort(list, n, sizeof *list, by_key);
-    return list;
-  }
-  while (n > 0)
-    free(list[--n].key);
-  free(list);
-  return NULL;
+  return true;
 }
 
-bool build_domains_json(const struct model *model, struct buf *out) {
-  size_t count = count_domains(model);
-  struct listed *list = sorted_domains(model, count);
-  bool ok =
-      list && put_line(json_pack("{s:i, s:o, s:o, s:I}", "format", DOMAIN_LIST_FORMAT,
-                                 "default_zone", text_or_null(model->default_zone), "providers",
-                                 setting(model, "providers"), "domains", (json_int_t)count),
-                       out);
+/* A line begins with {"domain": "NAME"; the name is what it is sorted by. */
+static bool add_kept(struct listing *list, const struct kept_lines *kept) {
+  static const char start[] = "{\"domain\": \"";
+  enum { START = sizeof start - 1 };
+  for (size_t i = 0; i < kept->count; i++) {
+    const struct kept_line *line = &kept->items[i];
+    size_t end = START;
+    if (line->len <= START || memcmp(line->text, start, START) != 0)
+      return false;
+    while (end < line->len && line->text[end] != '"')
+      end += line->text[end] == '\\' ? 2 : 1;
+    if (end > line->len)
+      return false;
+    struct listed item = {.line = line, .key = strndup(line->text + START, end - START)};
+    if (!item.key)
+      return false;
+    list->items[list->count++] = item;
+  }
+  return true;
+}
+
+static bool put_domains(const struct model *model, const struct listing *list, struct buf *out) {
+  bool ok = put_line(json_pack("{s:i, s:o, s:o, s:I}", "format", DOMAIN_LIST_FORMAT, "default_zone",
+                               text_or_null(model->default_zone), "providers",
+                               setting(model, "providers"), "domains", (json_int_t)list->count),
+                     out);
   buf_add_str(out, "\n");
-  for (size_t i = 0; ok && i < count; i++) {
-    ok = put_line(domains_entry(list[i].zone, list[i].domain), out);
+  for (size_t i = 0; ok && i < list->count; i++) {
+    const struct listed *item = &list->items[i];
+    if (item->line)
+      buf_add(out, item->line->text, item->line->len);
+    else
+      ok = put_line(domains_entry(item->zone, item->domain), out);
     buf_add_str(out, "\n");
   }
-  for (size_t i = 0; list && i < count; i++)
-    free(list[i].key);
-  free(list);
   return ok && !out->failed;
+}
+
+bool build_domains_json(const struct model *model, const struct buf *before, struct buf *out) {
+  struct kept_lines kept = {0};
+  struct listing list = {0};
+  bool ok = !before || kept_lines_find(&kept, model, before);
+  if (ok)
+    list.items = calloc(count_domains(model) + kept.count + 1, sizeof *list.items);
+  ok = ok && list.items && add_domains(&list, model) && add_kept(&list, &kept);
+  if (ok)
+    qsort(list.items, list.count, sizeof *list.items, by_key);
+  ok = ok && put_domains(model, &list, out);
+  for (size_t i = 0; i < list.count; i++)
+    free(list.items[i].key);
+  free(list.items);
+  kept_lines_free(&kept);
+  return ok;
 }

@@ -25,9 +25,10 @@
 #include "base/buf.h"
 #include "zones/model.h"
 
-/* Both append to `out`; false without memory. */
-bool build_checks_json(const struct model *model, struct buf *out);
-bool build_domains_json(const struct model *model, struct buf *out);
+/* Both append to `out`; false without memory.  `before` is the same list of the build that the
+ * model's kept zones are in (zones/build_kept.h), NULL if it keeps none. */
+bool build_checks_json(const struct model *model, const struct buf *before, struct buf *out);
+bool build_domains_json(const struct model *model, const struct buf *before, struct buf *out);
 
 /* Appends a JSON document with sorted keys and a final newline; takes the reference over (NULL, for
  * example of a failed allocation, gives false). */

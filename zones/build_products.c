@@ -44,6 +44,13 @@ static bool make(struct builddir *dir, struct build_product *item, char *why) {
   item->made = false;
   if (item->sha[0] && builddir_has(dir, item->file, item->sha) && builddir_link(dir, item->file))
     return true;
+  if (item->zone->kept) {
+    char name[NAME_MAX_TEXT];
+    item->lost = true;
+    snprintf(why, FS_WHY, "%.200s of zone %.200s cannot be taken over from the live build",
+             item->file, name_to_text(name, item->zone->apex));
+    return false;
+  }
   return compile(dir, item, why);
 }
 

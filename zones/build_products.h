@@ -21,6 +21,7 @@ struct build_product {
   char sha[BUILDDIR_SHA + 1]; /* of the file in the live build if that can be taken over, else "" */
   /* set by build_make_products(), which leaves the hash of the file in `sha` */
   bool made; /* written, not taken over */
+  bool lost; /* of a kept zone, and the live build does not have it: cannot be made */
 };
 
 /* Makes all; false with a one-line reason in `why` (512 bytes) when one cannot be. */

@@ -20,7 +20,9 @@ enum {
   READ_CHUNK = 1 << 20, /* of a file that is hashed */
 };
 
-static const char next_name[] = ".next"; /* only the holder of the lock uses it */
+/* Only the holder of the lock uses them. */
+static const char next_name[] = ".next";
+static const char prepared_name[] = ".prepared";
 
 static bool fail(const struct builddir *dir, char *why, const char *what, const char *file) {
   snprintf(why, FS_WHY, "cannot %s %s/%s: %m", what, dir->data, file);
@@ -366,18 +368,22 @@ static bool sync_next(const struct builddir *dir) {
   return ok && fsync(dir->next) == 0;
 }
 
-bool builddir_switch(struct builddir *dir, const char *id, char *why) {
-  if (!sync_next(dir))
-    return fail(dir, why, "write", "builds/.next");
-  /* A folder of that name is an earlier build of the same content: trade places with it, since it
-   * may be damaged (and may be live).  It then goes as the temporary folder. */
-  bool ok = renameat2(dir->builds, next_name, dir->builds, id, RENAME_NOREPLACE) == 0;
+/* A folder of that name is an earlier build of the same content: trade places with it, since it may
+ * be damaged (and may be live).  It then goes as the temporary folder. */
+static bool give_name(const struct builddir *dir, const char *from, const char *id, char *why) {
+  bool ok = renameat2(dir->builds, from, dir->builds, id, RENAME_NOREPLACE) == 0;
   if (!ok && errno == EINVAL) /* a file system without these flags */
-    ok = renameat(dir->builds, next_name, dir->builds, id) == 0;
+    ok = renameat(dir->builds, from, dir->builds, id) == 0;
   else if (!ok && errno == EEXIST)
-    ok = renameat2(dir->builds, next_name, dir->builds, id, RENAME_EXCHANGE) == 0;
-  if (!ok || fsync(dir->builds) != 0)
-    return fail(dir, why, "rename", "builds/.next");
+    ok = renameat2(dir->builds, from, dir->builds, id, RENAME_EXCHANGE) == 0;
+  if (ok && fsync(dir->builds) == 0)
+    return true;
+  char file[32];
+  snprintf(file, sizeof file, "builds/%s", from);
+  return fail(dir, why, "rename", file);
+}
+
+static bool point_to(struct builddir *dir, const char *id, char *why) {
   if (!strcmp(dir->current, id))
     return true;
   char target[sizeof "builds/" + BUILDDIR_ID];
@@ -387,9 +393,50 @@ bool builddir_switch(struct builddir *dir, const char *id, char *why) {
     errno = ENOMEM;
     return fail(dir, why, "write", "current");
   }
-  ok = fs_switch_link(link, target, why);
+  bool ok = fs_switch_link(link, target, why);
   free(link);
   if (ok)
     memcpy(dir->current, target + 7, BUILDDIR_ID + 1);
   return ok;
+}
+
+bool builddir_switch(struct builddir *dir, const char *id, char *why) {
+  if (!sync_next(dir))
+    return fail(dir, why, "write", "builds/.next");
+  return give_name(dir, next_name, id, why) && point_to(dir, id, why);
+}
+
+bool builddir_prepare(struct builddir *dir, char *why) {
+  if (!sync_next(dir))
+    return fail(dir, why, "write", "builds/.next");
+  remove_below(dir, "builds", prepared_name);
+  if (renameat(dir->builds, next_name, dir->builds, prepared_name) != 0 || fsync(dir->builds) != 0)
+    return fail(dir, why, "rename", "builds/.next");
+  return true;
+}
+
+/* True if a folder's manifest has the hash that `id` is the start of. */
+static bool is_build(const struct builddir *dir, const char *folder, const char *id) {
+  char file[64];
+  char sha[BUILDDIR_SHA + 1];
+  snprintf(file, sizeof file, "%s/manifest.json", folder);
+  int fd = openat(dir->builds, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0)
+    return false;
+  bool same = hash_file(fd, sha) && !memcmp(sha, id, BUILDDIR_ID);
+  close(fd);
+  return same;
+}
+
+bool builddir_publish(struct builddir *dir, const char *id, char *why) {
+  if (is_build_name(id) && is_build(dir, prepared_name, id)) {
+    if (!give_name(dir, prepared_name, id, why))
+      return false;
+    remove_below(dir, "builds", prepared_name);
+    return point_to(dir, id, why);
+  }
+  if (is_build_name(id) && is_build(dir, id, id))
+    return point_to(dir, id, why);
+  snprintf(why, FS_WHY, "the build %.16s is not in %s any more", id, dir->data);
+  return false;
 }

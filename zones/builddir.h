@@ -56,6 +56,13 @@ bool builddir_put(struct builddir *dir, const char *file, const void *data, size
 /* Makes all durable, gives the next build its name and switches to it. */
 bool builddir_switch(struct builddir *dir, const char *id, char *why);
 
+/* Makes all durable and keeps the next build aside, in place of one that was kept before. */
+bool builddir_prepare(struct builddir *dir, char *why);
+
+/* Switches to the build that was kept aside, which must be `id`; or to an earlier build of that
+ * name. */
+bool builddir_publish(struct builddir *dir, const char *id, char *why);
+
 /* Lower-case hex digits of `n` bytes, and a NUL. */
 void builddir_hex(const uint8_t *bytes, size_t n, char *out);
 

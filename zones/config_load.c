@@ -68,17 +68,18 @@ static int compare_domains(const void *a, const void *b) {
                       ((const struct model_domain *)b)->steer->owner);
 }
 
-static bool init_zone(struct config *config, struct model_zone *zone,
-                      const struct config_dir *dir) {
+/* `file` is the path of zone.yaml. */
+static bool init_zone(struct config *config, struct model_zone *zone, const struct config_dir *dir,
+                      const char *file) {
   char why[HOST_NAME_WHY];
   uint8_t name[NAME_BUF] = {0};
   uint8_t lower[NAME_BUF] = {0};
   if (!host_name_read_zone(name, dir->name, strlen(dir->name), why)) {
-    error_at(config, dir->zone_file, "is not the name of a zone", dir->name, why);
+    error_at(config, file, "is not the name of a zone", dir->name, why);
     return false;
   }
   size_t len = name_copy_lower(lower, name);
-  const char *shown = config_shown(config, dir->zone_file);
+  const char *shown = config_shown(config, file);
   zone->apex = calloc(1, len + NAME_PAD);
   zone->path = shown != NULL ? strdup(shown) : NULL;
   if (zone->apex == NULL || zone->path == NULL)
@@ -128,6 +129,34 @@ static void read_domains(struct config *config, struct model_zone *zone,
     qsort(zone->domains, zone->domain_count, sizeof *zone->domains, compare_domains);
 }
 
+/* What one directory at the root says of its zone, once apex and path are set. */
+static void read_zone(struct config *config, struct model_zone *zone,
+                      const struct config_dir *dir) {
+  struct config_source *source = config->source;
+  source->reading = dir->name;
+  source->read_outside = false;
+  config_zone_read(config, dir->zone_file, zone);
+  zone->reads_outside = source->read_outside;
+  source->reading = NULL;
+  read_domains(config, zone, dir);
+  config_check_collisions(config, zone);
+}
+
+static bool add_zone(struct config *config, struct model_zone *zone, const struct config_dir *dir) {
+  char path[4096 + sizeof "/zone.yaml"];
+  const char *file = dir->zone_file;
+  if (dir->kept) {
+    snprintf(path, sizeof path, "%.4095s/zone.yaml", dir->name);
+    file = path;
+  }
+  if (init_zone(config, zone, dir, file))
+    return true;
+  free(zone->apex);
+  free(zone->path);
+  memset(zone, 0, sizeof *zone);
+  return false;
+}
+
 static void read_zones(struct config *config, const struct config_tree *tree) {
   struct model *model = config->model;
   model->zones = calloc(tree->dir_count + 1, sizeof *model->zones);
@@ -137,19 +166,15 @@ static void read_zones(struct config *config, const struct config_tree *tree) {
   }
   for (size_t i = 0; i < tree->dir_count; i++) {
     const struct config_dir *dir = &tree->dirs[i];
-    if (dir->zone_file == NULL)
+    if (dir->zone_file == NULL && !dir->kept)
       continue;
     struct model_zone *zone = &model->zones[model->zone_count];
-    if (!init_zone(config, zone, dir)) {
-      free(zone->apex);
-      free(zone->path);
-      memset(zone, 0, sizeof *zone);
+    if (!add_zone(config, zone, dir))
       continue;
-    }
     model->zone_count++;
-    config_zone_read(config, dir->zone_file, zone);
-    read_domains(config, zone, dir);
-    config_check_collisions(config, zone);
+    zone->kept = dir->kept;
+    if (!dir->kept)
+      read_zone(config, zone, dir);
   }
   qsort(model->zones, model->zone_count, sizeof *model->zones, compare_zones);
 }
@@ -239,8 +264,8 @@ static void check_nested_zones(struct config *config) {
       const struct model_zone *child = &model->zones[j];
       if (!name_is_below_or_equal(child->apex, zone->apex))
         break;
-      if (name_equal(child->apex, zone->apex))
-        continue;
+      if (name_equal(child->apex, zone->apex) || zone->kept || child->kept)
+        continue; /* kept zones are related only to kept ones or to those that they went with */
       zone_check_child(&check, child);
       check_domains_of_child(config, zone, child);
     }
@@ -284,7 +309,7 @@ struct model *config_load(struct config_source *source, struct diag_list *proble
     check_default_zone(&config);
   }
   for (size_t i = 0; problems->errors == 0 && i < config.model->zone_count; i++)
-    if (!zone_hash(&config.model->zones[i]))
+    if (!config.model->zones[i].kept && !zone_hash(&config.model->zones[i]))
       config_no_memory(&config);
   if (problems->errors == 0)
     config_catalog_add(&config);

@@ -159,6 +159,14 @@ static void visit_special(struct listing *l, const char *path) {
     problem(l, path, "only regular files are read, this is a special file; put a file here");
 }
 
+static bool visit_kept(struct listing *l, const char *path) {
+  struct config_dir *dir = get_dir(l->tree, path, strlen(path));
+  if (dir == NULL)
+    return config_no_memory(l->config);
+  dir->kept = true;
+  return true;
+}
+
 static bool visit(void *arg, const char *path, char kind) {
   struct listing *l = arg;
   if (++l->files > MAX_FILES) {
@@ -177,6 +185,8 @@ static bool visit(void *arg, const char *path, char kind) {
             "here");
   else if (kind == 'f')
     return visit_file(l, path);
+  else if (kind == 'k')
+    return visit_kept(l, path);
   else
     visit_special(l, path);
   return true;

@@ -15,6 +15,7 @@ struct config_leaf {
 /* A directory at the root that holds a zone.yaml, or domains, or both. */
 struct config_dir {
   char *name;
+  bool kept;       /* not looked into: as in an earlier build */
   char *zone_file; /* path of zone.yaml, or NULL */
   struct config_leaf *domains;
   size_t domain_count;

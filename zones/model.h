@@ -65,6 +65,10 @@ struct model_zone {
   json_t *transfer;       /* normalised `transfer:` or NULL */
   json_t *providers;      /* array of names, or NULL */
   uint8_t input_hash[32]; /* SHA-256 over all inputs of this zone: equal input, equal output */
+  /* The zone was not read, since it is as in an earlier build, which has all that is missing here:
+   * only apex and path are set (config_source.is_kept). */
+  bool kept;
+  bool reads_outside; /* its records come in part from files outside of its own directory */
 };
 
 struct arena;
@@ -82,7 +86,8 @@ void model_free(struct model *model);
 /* Where files come from.  Implementations: zones/source_dir.c, zones/source_git.c. */
 struct config_source {
   /* Calls visit(arg, path, kind) for every entry below the root, in sorted order. kind: 'f' regular
-   * file, 'l' symbolic link, 's' submodule, 'o' other.  Paths are relative to the root. */
+   * file, 'l' symbolic link, 's' submodule, 'o' other, 'k' a directory at the root that is kept
+   * (and whose entries are not visited).  Paths are relative to the root. */
   bool (*list)(struct config_source *source, bool (*visit)(void *arg, const char *path, char kind),
                void *arg, char *why);
   /* Reads one regular file of at most `limit` bytes; malloc'd, NUL-terminated. `why` holds 512
@@ -99,6 +104,15 @@ struct config_source {
   bool (*has_program)(const void *programs, const char *name);
   const void *programs;
   const char *programs_path;
+  /* Tells if a directory at the root is as in an earlier build and need not be read again; only a
+   * source whose list() says 'k' asks.  Which ones that may be: zones/inputs.h. */
+  bool (*is_kept)(const void *kept, const char *directory);
+  const void *kept;
+
+  /* Set by config_load(): the directory at the root of the zone that is being read; read() then
+   * sets read_outside for a path that is not below it. */
+  const char *reading;
+  bool read_outside;
 };
 
 bool config_source_open_dir(const char *dir, struct config_source **source, char *why);

@@ -101,7 +101,10 @@ static void clear_zones(void) {
 
 static bool try_build(void) {
   struct build_options options = {.data_dir = data};
-  return build_run(&fixture.model, &options, &result, why);
+  bool ok = build_run(&fixture.model, &options, &result, why);
+  json_decref(result.serials);
+  json_decref(result.retired);
+  return ok;
 }
 
 static void build(void) {

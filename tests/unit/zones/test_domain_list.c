@@ -82,7 +82,7 @@ Test(domain_list, of_a_build, .fini = remove_file) {
   buf_init(&out);
   buf_init(&again);
   buf_init(&checks);
-  cr_assert(build_domains_json(model, &out) && build_domains_json(model, &again));
+  cr_assert(build_domains_json(model, NULL, &out) && build_domains_json(model, NULL, &again));
   cr_expect(out.len == again.len && memcmp(out.data, again.data, out.len) == 0);
   put(out.data, out.len);
   struct domain_list *list = open_list();
@@ -96,7 +96,7 @@ Test(domain_list, of_a_build, .fini = remove_file) {
     cr_expect(json_is_object(json_object_get(entry, "steer")));
     json_decref(entry);
   }
-  cr_assert(build_checks_json(model, &checks));
+  cr_assert(build_checks_json(model, NULL, &checks));
   json_t *root = json_loadb((const char *)checks.data, checks.len, 0, NULL);
   cr_expect_eq(json_array_size(json_object_get(root, "domains")), 5);
   cr_expect(json_is_object(
@@ -113,7 +113,7 @@ Test(domain_list, of_no_domains, .fini = remove_file) {
   struct model *model = model_new();
   struct buf out;
   buf_init(&out);
-  cr_assert(build_domains_json(model, &out));
+  cr_assert(build_domains_json(model, NULL, &out));
   put(out.data, out.len);
   struct domain_list *list = open_list();
   char why[DOMAIN_LIST_WHY] = "";
@@ -121,7 +121,7 @@ Test(domain_list, of_no_domains, .fini = remove_file) {
   cr_expect_eq(domain_list_next(list, &entry, why), DOMAIN_LIST_NONE);
   cr_expect_eq(find(list, "a.example.", &entry, why), DOMAIN_LIST_NONE);
   buf_clear(&out);
-  cr_assert(build_checks_json(model, &out));
+  cr_assert(build_checks_json(model, NULL, &out));
   json_t *root = json_loadb((const char *)out.data, out.len, 0, NULL);
   cr_expect(json_is_array(json_object_get(root, "domains")));
   json_decref(root);
