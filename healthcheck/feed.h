@@ -25,7 +25,8 @@
  * Subscriber to checker, on connection and when they change:
  *   {"t":"overrides","list":[{"kind":"weight"|"status"|"health","domain","endpoint","region",
  *                             "level","family","value"},...]}
- *       all that is overridden there now, as in base/store.h; so alerts tell what is served.
+ *       all that is overridden there now, as in base/store.h; so alerts tell what is served.  A
+ *       list too long for a line goes on in the next line: then the former has "more":true.
  *
  * Domains are absolute, in lower case, with the final dot.  A subscriber that reads too slowly
  * (more than FEED_BACKLOG octets waiting) is disconnected: it comes back and gets a snapshot.
