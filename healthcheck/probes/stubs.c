@@ -18,5 +18,4 @@ static void stop_nothing(void *state, const char **phase) {
   *phase = "nothing";
 }
 
-const struct probe_kind probe_kind_icmp = {.start = start_nothing, .stop = stop_nothing};
 const struct probe_kind probe_kind_exec = {.start = start_nothing, .stop = stop_nothing};
