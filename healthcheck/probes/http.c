@@ -40,7 +40,9 @@ struct http {
   struct tls_refusal refusal;
   enum http_stop stop;
   int socket_error;
-  long status; /* of the last response that began; 0: none */
+  uint64_t started_ns;
+  int64_t tls_began_us; /* since the start; libcurl tells no end of connect before that of TLS */
+  long status;          /* of the last response that began; 0: none */
   bool headers_done;
   bool found;
   size_t header_octets, body_octets;
@@ -87,7 +89,8 @@ static int64_t point(const struct http *http, CURLINFO info) {
 
 static void note_phases(const struct http *http) {
   int64_t *phase_us = http->probe->result.phase_us;
-  int64_t connected = point(http, CURLINFO_CONNECT_TIME_T);
+  int64_t connected =
+      http->tls_began_us > 0 ? http->tls_began_us : point(http, CURLINFO_CONNECT_TIME_T);
   int64_t tls = point(http, CURLINFO_APPCONNECT_TIME_T);
   int64_t ready = point(http, CURLINFO_PRETRANSFER_TIME_T);
   int64_t first = point(http, CURLINFO_STARTTRANSFER_TIME_T);
@@ -119,8 +122,8 @@ static void judge(struct http *http, bool *ok, char *reason) {
   }
 }
 
-static void explain(struct http *http, CURLcode code, char *reason) {
-  struct http_end end = {
+static struct http_end end_of(const struct http *http, CURLcode code) {
+  return (struct http_end){
       .easy = http->transfer.easy,
       .code = code,
       .stop = http->stop,
@@ -130,8 +133,9 @@ static void explain(struct http *http, CURLcode code, char *reason) {
       .refusal = &http->refusal,
       .libcurl_text = http->libcurl_text,
       .host = http->host,
+      .tls = is_tls(http),
+      .tls_began = http->tls_began_us > 0,
   };
-  http_reason(&end, reason, PROBE_REASON, &http->probe->result.own_fault);
 }
 
 static void on_done(struct http_transfer *transfer, CURLcode code) {
@@ -140,10 +144,12 @@ static void on_done(struct http_transfer *transfer, CURLcode code) {
   char reason[PROBE_REASON];
   bool ok = false;
   note_phases(http);
-  if (code == CURLE_OK || http->stop == HTTP_ENOUGH)
+  if (http->stop == HTTP_ENOUGH || (code == CURLE_OK && http->headers_done)) {
     judge(http, &ok, reason);
-  else
-    explain(http, code, reason);
+  } else {
+    struct http_end end = end_of(http, code);
+    http_reason(&end, reason, PROBE_REASON, &probe->result.own_fault);
+  }
   free_http(http);
   probe_end(probe, ok, "%s", reason);
 }
@@ -178,8 +184,12 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg) {
     http->stop = HTTP_MANY_HEADERS;
     return 0;
   }
-  if (length > 5 && memcmp(line, "HTTP/", 5) == 0 &&
+  if (length > 7 && memcmp(line, "HTTP/", 5) == 0 &&
       (http->status == 0 || http->headers_done || http->status < 200)) {
+    if (memcmp(line + 5, "1.", 2) != 0) {
+      http->stop = HTTP_OTHER_VERSION;
+      return 0;
+    }
     curl_easy_getinfo(http->transfer.easy, CURLINFO_RESPONSE_CODE, &http->status);
     http->headers_done = false;
   }
@@ -383,6 +393,7 @@ static CURLcode set_context(CURL *easy, void *context, void *arg) {
   struct http *http = arg;
   char why[TLS_WHY];
   (void)easy;
+  http->tls_began_us = (int64_t)((uv_hrtime() - http->started_ns) / 1000) + 1;
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   if (is_tls(http) && !http->probe->check->verify)
@@ -459,6 +470,7 @@ static bool start_http(struct probe *probe, void *shared, void **state,
   http->probe = probe;
   http->shared = shared;
   http->transfer.done = on_done;
+  http->started_ns = uv_hrtime();
   const struct sockaddr_storage *address = &probe->address;
   const void *bytes = address->ss_family == AF_INET6
                           ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
@@ -489,8 +501,9 @@ no_memory:
 
 static void stop_http(void *state, const char **phase) {
   struct http *http = state;
+  struct http_end end = end_of(http, CURLE_OPERATION_TIMEDOUT);
   note_phases(http);
-  *phase = http_phase(http->transfer.easy, is_tls(http), http->headers_done);
+  *phase = http_phase(&end);
   free_http(http);
 }
 

@@ -65,7 +65,8 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
     sock->transfer->done(sock->transfer, CURLE_FILESIZE_EXCEEDED);
     return;
   }
-  int ready = status < 0 ? CURL_CSELECT_ERR : 0;
+  /* An error shows when libcurl reads or writes; CURL_CSELECT_ERR would hide which one. */
+  int ready = status < 0 ? CURL_CSELECT_IN | CURL_CSELECT_OUT : 0;
   ready |= (events & UV_READABLE) ? CURL_CSELECT_IN : 0;
   ready |= (events & UV_WRITABLE) ? CURL_CSELECT_OUT : 0;
   int running;

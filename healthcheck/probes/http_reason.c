@@ -15,18 +15,30 @@ static long long info_us(CURL *easy, CURLINFO info) {
   return curl_easy_getinfo(easy, info, &us) == CURLE_OK ? (long long)us : 0;
 }
 
-const char *http_phase(CURL *easy, bool tls, bool headers_done) {
+/* libcurl puts the error of the socket into its text only, by the same words as strerror(). */
+static int socket_error(const struct http_end *end) {
+  static const int errors[] = {ECONNRESET, EPIPE, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH};
+  long error = 0;
+  curl_easy_getinfo(end->easy, CURLINFO_OS_ERRNO, &error);
+  for (size_t i = 0; error == 0 && i < sizeof errors / sizeof *errors; i++)
+    if (strstr(end->libcurl_text, strerror(errors[i])) != NULL)
+      return errors[i];
+  return (int)error;
+}
+
+const char *http_phase(const struct http_end *end) {
+  CURL *easy = end->easy;
   long sent = 0;
   curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
   if (info_us(easy, CURLINFO_CONNECT_TIME_T) == 0)
-    return "connect";
-  if (tls && info_us(easy, CURLINFO_APPCONNECT_TIME_T) == 0)
+    return end->tls_began ? "TLS handshake" : "connect";
+  if (end->tls && info_us(easy, CURLINFO_APPCONNECT_TIME_T) == 0)
     return "TLS handshake";
   if (sent == 0)
     return "sending the request";
   if (info_us(easy, CURLINFO_STARTTRANSFER_TIME_T) == 0)
     return "waiting for the response";
-  return headers_done ? "reading the body" : "reading the headers";
+  return end->headers_done ? "reading the body" : "reading the headers";
 }
 
 void http_statuses_text(const struct check *check, char *to, size_t size) {
@@ -89,7 +101,7 @@ static void tls_reason(const struct http_end *end, char *to, size_t size) {
   default:
     break;
   }
-  if (strstr(end->libcurl_text, strerror(ECONNRESET)) != NULL)
+  if (socket_error(end) == ECONNRESET)
     snprintf(to, size, "connection reset in TLS handshake");
   else if (strstr(end->libcurl_text, "SSL_ERROR_SYSCALL") != NULL)
     snprintf(to, size, "closed by the peer in TLS handshake");
@@ -123,18 +135,20 @@ static const char *place(const struct http_end *end) {
 }
 
 static void broken_reason(const struct http_end *end, char *to, size_t size) {
-  long error = 0;
-  curl_easy_getinfo(end->easy, CURLINFO_OS_ERRNO, &error);
-  if (error == 0 && end->headers_done)
+  int error = socket_error(end);
+  if (error == 0 && end->code == CURLE_RECV_ERROR && end->headers_done)
     snprintf(to, size, "the body's chunks are malformed");
   else
-    snprintf(to, size, "%s %s", reason_broken((int)error), place(end));
+    snprintf(to, size, "%s %s", reason_broken(error), place(end));
 }
 
 static void stop_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
   switch (end->stop) {
   case HTTP_MANY_HEADERS:
     snprintf(to, size, "more than 64 KiB of headers");
+    return;
+  case HTTP_OTHER_VERSION:
+    snprintf(to, size, "the peer answers in another version of HTTP than 1");
     return;
   case HTTP_OTHER_ADDRESS:
     snprintf(to, size, "would connect to another address than the endpoint's");
@@ -171,8 +185,14 @@ void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fa
     return;
   }
   switch (end->code) {
+  case CURLE_OK: /* libcurl takes the end of the connection for the end of the headers */
+    snprintf(to, size, "closed by the peer %s", place(end));
+    return;
   case CURLE_COULDNT_CONNECT:
-    connect_reason(end, to, size, own_fault);
+    if (end->tls_began)
+      tls_reason(end, to, size);
+    else
+      connect_reason(end, to, size, own_fault);
     return;
   case CURLE_OPERATION_TIMEDOUT:
     snprintf(to, size, "timeout in connect");

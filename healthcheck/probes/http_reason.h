@@ -18,6 +18,7 @@ enum http_stop {
   HTTP_RUNS,
   HTTP_ENOUGH, /* the verdict is known */
   HTTP_MANY_HEADERS,
+  HTTP_OTHER_VERSION,
   HTTP_OTHER_ADDRESS,
   HTTP_NO_SOCKET,
 };
@@ -32,13 +33,14 @@ struct http_end {
   const struct tls_refusal *refusal;
   const char *libcurl_text; /* CURLOPT_ERRORBUFFER; only numbers are taken from it */
   const char *host;         /* that a certificate must be for */
+  bool tls, tls_began;
 };
 
 /* The reason of a failure other than a wrong status or body. */
 void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fault);
 
 /* What the exchange waits for now; static text. */
-const char *http_phase(CURL *easy, bool tls, bool headers_done);
+const char *http_phase(const struct http_end *end);
 
 /* "200-299, 301", cut where it is too long. */
 void http_statuses_text(const struct check *check, char *to, size_t size);
