@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "steering/layers.h"
 #include "tools/endpoints/times.h"
@@ -50,7 +51,7 @@ void show_author(struct buf *out, const struct store_override *o, int64_t now) {
 static bool is_picked(const struct show *show, const char *region) {
   for (size_t i = 0; i < show->effect->count; i++) {
     uint32_t r = show->effect->regions[i].region;
-    if (strcmp(show->state->steer->regions[r].name, region) == 0)
+    if (strcasecmp(show->state->steer->regions[r].name, region) == 0)
       return true;
   }
   return false;
@@ -68,7 +69,7 @@ static void print_override(FILE *out, const struct show *show, const struct stor
   buf_init(&author);
   show_author(&author, o, show->now);
   show_override_text(o, what);
-  long region = state_region(steer, o->key.region);
+  long region = steer_region_find(steer, o->key.region);
   long endpoint = steer_endpoint_find(steer, o->key.endpoint);
   long entry = region < 0 || endpoint < 0
                    ? -1

@@ -30,13 +30,6 @@ long state_entry(const struct steer_domain *domain, uint32_t region, uint32_t le
   return -1;
 }
 
-long state_region(const struct steer_domain *domain, const char *name) {
-  for (uint32_t r = 0; r < domain->region_count; r++)
-    if (strcmp(domain->regions[r].name, name) == 0)
-      return (long)r;
-  return -1;
-}
-
 static const char *const kinds[] = {
     [STORE_WEIGHT] = "weight", [STORE_STATUS] = "status", [STORE_HEALTH] = "health"};
 
@@ -69,7 +62,7 @@ static bool in(json_int_t value, json_int_t low, json_int_t high) {
  * in the list only. */
 static bool place_override(struct state *state, const struct store_override *o) {
   long endpoint = steer_endpoint_find(state->steer, o->key.endpoint);
-  long region = state_region(state->steer, o->key.region);
+  long region = steer_region_find(state->steer, o->key.region);
   if (o->key.kind == STORE_WEIGHT) {
     if (!in(o->value, 0, STEER_MAX_WEIGHT))
       return false;

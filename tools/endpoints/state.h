@@ -55,9 +55,6 @@ long state_entry(const struct steer_domain *domain, uint32_t region, uint32_t le
 /* Index of the first entry of a level. */
 size_t state_level_base(const struct steer_domain *domain, uint32_t region, uint32_t level);
 
-/* Index of the first region whose name is the same text, or -1. */
-long state_region(const struct steer_domain *domain, const char *name);
-
 /* The name of a kind of override in JSON, "weight"; and back, or -1. */
 const char *state_kind_name(enum store_kind kind);
 int state_kind(const char *name);
