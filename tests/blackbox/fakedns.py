@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DNS servers that answer as a test wants, over UDP and TCP of one port of 127.0.0.0/8 or ::1."""
+import socket
+import struct
+import threading
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+
+SILENCE = ()
+
+
+def reply(query, *records, rcode=dns.rcode.NOERROR, flags=0):
+    """The octets of a reply; records as in a master file ("www.example.com. 0 IN A 192.0.2.1")."""
+    message = dns.message.make_response(query)
+    message.set_rcode(rcode)
+    message.flags |= flags
+    for record in records:
+        name, ttl, rdclass, rdtype, data = record.split(" ", 4)
+        message.answer.append(dns.rrset.from_text(name, int(ttl), rdclass, rdtype, data))
+    return message.to_wire()
+
+
+class FakeDNS:
+    """Answers with what `udp(query, number)` and `tcp(query, number)` give: a list of wires, of which
+    each is sent.  `queries` holds (protocol, message) as they came."""
+
+    def __init__(self, udp=None, tcp=None, address="127.0.0.1"):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.answer = {"udp": udp, "tcp": tcp}
+        self.queries = []
+        for _ in range(100):
+            self.udp = socket.socket(family, socket.SOCK_DGRAM)
+            self.udp.bind((address, 0))
+            self.port = self.udp.getsockname()[1]
+            self.tcp = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                self.tcp.bind((address, self.port))
+                break
+            except OSError:
+                self.udp.close()
+                self.tcp.close()
+        if tcp:
+            self.tcp.listen(16)
+        self.threads = [threading.Thread(target=self._serve_udp, daemon=True)]
+        if tcp:
+            self.threads.append(threading.Thread(target=self._serve_tcp, daemon=True))
+        for thread in self.threads:
+            thread.start()
+
+    def _wires(self, protocol, wire):
+        query = dns.message.from_wire(wire)
+        self.queries.append((protocol, query))
+        return self.answer[protocol](query, len(self.queries)) if self.answer[protocol] else SILENCE
+
+    def _serve_udp(self):
+        while True:
+            try:
+                wire, peer = self.udp.recvfrom(65535)
+            except OSError:
+                return
+            if wire == b"":
+                return
+            for answer in self._wires("udp", wire):
+                if callable(answer):
+                    answer(peer)
+                else:
+                    self.udp.sendto(answer, peer)
+
+    def _serve_tcp(self):
+        while True:
+            try:
+                connection, _ = self.tcp.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rb") as stream:
+                (length,) = struct.unpack("!H", stream.read(2))
+                for answer in self._wires("tcp", stream.read(length)):
+                    try:
+                        if callable(answer):
+                            answer(connection)
+                        else:
+                            connection.sendall(struct.pack("!H", len(answer)) + answer)
+                    except OSError:
+                        break
+
+    def close(self):
+        family = self.udp.family
+        with socket.socket(family, socket.SOCK_DGRAM) as waker:
+            waker.sendto(b"", self.udp.getsockname()[:2])
+        self.threads[0].join()
+        self.tcp.shutdown(socket.SHUT_RDWR) if self.answer["tcp"] else None
+        self.udp.close()
+        self.tcp.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
