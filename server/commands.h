@@ -20,6 +20,12 @@ enum command_result {
 enum command_result command_run(struct server *server, const json_t *request, uid_t uid,
                                 json_t **reply);
 
+/* Index of the steered domain that `request` names; -1 with *error set. */
+long command_find_domain(const struct server *server, const json_t *request, json_t **error);
+
+/* {"connected", "age"} of the health feed. */
+json_t *command_health(const struct server *server);
+
 /* What a reload replies; `why` is NULL if it succeeded. */
 json_t *command_reload_reply(const struct server *server, const char *why, const char *warning);
 

@@ -17,7 +17,8 @@
 
 enum {
   WHY = 512,
-  REQUEST_MAX = 64 << 10,
+  REQUEST_MAX = 8 << 20, /* a commit may touch thousands of domains */
+  REQUEST_LEAST = 4096,  /* room to begin with */
   REQUEST_MS = 10000,
   TICK_MS = 1000,
   CLIENTS_MAX = 64,
@@ -41,7 +42,8 @@ struct client {
   bool loading; /* a reload will call back */
   bool stops;   /* the reply is the one of `stop` */
   bool closed;
-  char input[REQUEST_MAX];
+  char *input;
+  size_t room;
 };
 
 struct control {
@@ -63,6 +65,7 @@ struct control {
  */
 
 static void client_free(struct client *c) {
+  free(c->input);
   free(c->reply);
   free(c);
 }
@@ -132,9 +135,8 @@ static void on_reloaded(void *arg, const char *why, const char *warning) {
     send_reply(c, command_reload_reply(c->server, why, warning));
 }
 
-static void serve(struct client *c, const char *line, size_t length) {
-  json_error_t problem;
-  json_t *request = json_loadb(line, length, JSON_REJECT_DUPLICATES, &problem);
+/* `request` is NULL for what is no JSON; its reference is taken over. */
+static void serve(struct client *c, json_t *request) {
   json_t *reply = NULL;
   enum command_result result = command_run(c->server, request, c->uid, &reply);
   json_decref(request);
@@ -150,16 +152,16 @@ static void serve(struct client *c, const char *line, size_t length) {
 /* Takes the next whole line, if there is one. */
 static void serve_next(struct client *c) {
   c->waiting_since = uv_now(c->pipe.loop);
-  char *end = memchr(c->input, '\n', c->length);
+  char *end = c->length > 0 ? memchr(c->input, '\n', c->length) : NULL;
   if (end != NULL) {
     size_t line = (size_t)(end - c->input);
-    char copy[REQUEST_MAX];
-    memcpy(copy, c->input, line);
+    c->busy = true;
+    json_error_t problem;
+    json_t *request = json_loadb(c->input, line, JSON_REJECT_DUPLICATES, &problem);
     c->length -= line + 1;
     memmove(c->input, end + 1, c->length);
-    c->busy = true;
-    serve(c, copy, line);
-  } else if (c->ended || c->length == sizeof c->input) {
+    serve(c, request);
+  } else if (c->ended || c->length == REQUEST_MAX) {
     client_close(c);
   }
 }
@@ -167,7 +169,17 @@ static void serve_next(struct client *c) {
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
   struct client *c = handle->data;
   (void)suggested;
-  *buffer = uv_buf_init(c->input + c->length, (unsigned)(sizeof c->input - c->length));
+  if (c->length == c->room && c->room < REQUEST_MAX) {
+    size_t room = c->room > 0 ? c->room * 2 : REQUEST_LEAST;
+    char *input = realloc(c->input, room);
+    if (input != NULL) {
+      c->input = input;
+      c->room = room;
+    }
+  }
+  /* No room makes the read fail, which closes the connection. */
+  *buffer = c->input != NULL ? uv_buf_init(c->input + c->length, (unsigned)(c->room - c->length))
+                             : uv_buf_init(NULL, 0);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {

@@ -16,19 +16,14 @@
  *                   seconds or null),"busy": bool,"error": text|null}],
  *                 "workers": N, "uptime": seconds, "pid": N, "listen": ["127.0.0.1@53", ...],
  *                 "health": {"connected": bool, "age": seconds|null},
- *                 "overrides": [{"domain","endpoint","kind":"manual"|"health","value","who",
- *                   "since"}],
+ *                 "overrides": as in `domain`, each with its "domain"; at most 1000,
+ *                 "override_count": N (all of them),
  *                 "geo": {"path","build_epoch","age","ipv6": bool} | null,
  *                 "counters": {name: number}}
  *   reload    -> loads the current build and location files again; replies when the new view is
  *                published: {"build": {...}, "zones": N, "changed": N}
  *   stop      -> replies, then the server drains and exits 0
  *   explain   {"domain","client","type":"A"|"AAAA"} -> {"explain": {...}} as steering/explain.h
- *   manual    {"domain","endpoints":[...],"value":"enable"|"disable"|"reset","who","reason"}
- *             -> "reset" without `endpoints`: whichever of the domain were set by hand, replied
- *                as {"endpoints": [...]}
- *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6}
- *             -> what the checker would say, forced
  *   domain    {"domain"} -> all that is known of one steered name: {"domain": {"name","zone",
  *                "revision": N, "steer": as zones/domain_json.h,
  *                "overrides": [{"kind":"weight"|"status"|"health","endpoint","region","level",
@@ -37,6 +32,9 @@
  *                  "checked": bool,"forced": bool,"since","why"}]},
  *                "data": the build's folder, "default_zone", "health": as in `status`}
  *   domains   {"zone": NAME|null} -> {"domains": [{"name","zone","revision","endpoints":[...]}]}
+ *                kind, values, family as in base/store.h (status 1 enabled, 2 disabled; health 1
+ *                up, 2 down); "state" is what was measured, whatever is forced
+ *   domains   {"zone": NAME|null} -> {"domains": [{"name","zone","revision","endpoints":[...]}]}
  *   commit    {"request": TEXT|null,"as": NAME|null,"origin": TEXT|null,
  *              "expect": [[DOMAIN,REVISION],...],
  *              "changes": [{"op":"set"|"drop","kind","domain","endpoint","region","level","family",
@@ -44,14 +42,23 @@
  *              "audits": [{"command","domain","what": object,"reason"}]}
  *             -> all of it durably and visible in answers, or nothing: {"revision": N, "audits":
  *                [ID...]}; {"ok": false, "conflict": true, ...} if a domain has another revision:
- *                ask `domain` again and compute again.  Who: the peer's user, or `as` where the
- *                settings allow it to that user.
+ *                ask `domain` again and compute again.  A `request` that was committed already
+ *                gets the reply of then.  Each domain that changes needs a row in `audits`.
+ *                Limits are in server/commit_request.h.
+ *                Who: the peer's user, or `as` where the peer is root (sudo) or the settings list
+ *                its user under `as:`; "via USER" is then added to the origin.
  *   result    {"audit": ID, "result": object} -> adds to the trail
- *   history   {"domain": NAME|null, "limit": N} -> {"history": [{"id","at","who","origin",
- *                "command","domain","what","reason","result"}]}
+ *   history   {"domain": NAME|null, "limit": N} -> {"history": [{"id","at","revision","request",
+ *                "who","origin","command","domain","what","reason","result"}]}, latest first;
+ *                `limit` 20 unless given, at most 100000
+ *   manual    {"domain","endpoints":[...],"value":"enable"|"disable"|"reset","who","reason"}
+ *             -> a commit in few words; "reset" without `endpoints`: whichever of the domain were
+ *                set by hand, replied as {"endpoints": [...]}
+ *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6,"who","reason"}
+ *             -> likewise: what the checker would say, forced
  *
  * Peers are trusted by their Unix credentials (SO_PEERCRED): root, the server's own user, and
- * members of the configured group.  A request of more than 64 KiB, or one not finished in 10 s,
+ * members of the configured group.  A request of more than 8 MiB, or one not finished in 10 s,
  * closes the connection.  Domain names are absolute, with or without the final dot.
  */
 #ifndef SLUICE_SERVER_CONTROL_H

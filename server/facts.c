@@ -2,6 +2,7 @@
 #include "server/facts.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static bool parse(struct facts *facts, const uint8_t *text, size_t length, char 
     snprintf(why, FACTS_WHY, "line %d: %.100s", error.line, error.text);
     return false;
   }
-  bool ok = fact_table_from_json(&facts->table, root);
+  bool ok = fact_table_from_json(&facts->table, root, &facts->unsaved);
   if (!ok)
     snprintf(why, FACTS_WHY, "not a status file of this version");
   json_decref(root);
@@ -125,7 +126,8 @@ bool facts_flush(struct facts *facts, char *why) {
  */
 
 struct steer_facts facts_of(const struct served *served, uint32_t domain) {
-  return (struct steer_facts){.status = served->states[domain].status};
+  return (struct steer_facts){.status = served->states[domain].status,
+                              .weights = served->states[domain].weights};
 }
 
 /* True if layer 2 judges both the same way: not known counts as up. */
@@ -144,6 +146,25 @@ static bool make_room(struct served *served, uint32_t domain) {
   if (state->facts == NULL)
     return false;
   state->status = (struct steer_status *)(void *)(state->facts + count);
+  return true;
+}
+
+/* Makes room for the weights of a domain's entries; false without memory. */
+static bool make_weights(struct served *served, uint32_t domain) {
+  struct served_domain *state = &served->states[domain];
+  uint32_t count = served->domains[domain].steer->entry_count;
+  if (state->weights != NULL)
+    return true;
+  state->weights = malloc(((size_t)count + 1) * sizeof *state->weights);
+  for (uint32_t i = 0; state->weights != NULL && i < count; i++)
+    state->weights[i] = -1;
+  return state->weights != NULL;
+}
+
+bool facts_set_weight(struct served *served, uint32_t domain, uint32_t entry, int32_t weight) {
+  if (!make_weights(served, domain))
+    return false;
+  served->states[domain].weights[entry] = weight;
   return true;
 }
 
@@ -248,31 +269,28 @@ static bool find_target(const struct served *served, const struct fact *fact, ui
   return true;
 }
 
-static void log_dropped(const struct fact *fact, const char *what, const struct fact_note *note) {
-  char name[NAME_MAX_TEXT];
-  log_notice("%s of %s at %s, set by %s, is dropped: the configuration has no such endpoint", what,
-             fact->endpoint, name_to_text(name, fact->owner),
-             note->who != NULL ? note->who : "someone");
-}
-
 static bool keep_target(void *arg, const struct fact *fact) {
-  const struct served *served = arg;
   uint32_t domain;
   uint16_t endpoint;
-  if (find_target(served, fact, &domain, &endpoint))
-    return true;
-  if (fact->values[FACT_MANUAL] != 0)
-    log_dropped(fact, "manual status", &fact->notes[KIND_MANUAL]);
-  if (fact->values[FACT_FORCED4] != 0 || fact->values[FACT_FORCED6] != 0)
-    log_dropped(fact, "forced health", &fact->notes[KIND_FORCED]);
-  return false;
+  return find_target(arg, fact, &domain, &endpoint);
+}
+
+bool facts_force(struct facts *facts, const uint8_t *owner, const char *endpoint, uint8_t field,
+                 uint8_t value) {
+  struct fact *fact = fact_table_get(&facts->table, owner, endpoint);
+  if (fact != NULL)
+    fact->values[field] = value;
+  return fact != NULL;
 }
 
 bool facts_attach(struct facts *facts, struct served *served) {
   struct refresh refresh;
-  bool ok = refresh_init(&refresh, facts->table.count);
+  bool ok = refresh_init(&refresh, served->domain_count);
   uint64_t mark = ++facts->mark;
   size_t gone = 0;
+  for (uint32_t d = 0; ok && d < served->domain_count; d++)
+    if (served->states[d].weights != NULL)
+      refresh_add(&refresh, served, d, mark);
   for (size_t i = 0; ok && i < facts->table.capacity; i++) {
     struct fact *fact = facts->table.slots[i];
     uint32_t domain;
@@ -305,21 +323,10 @@ bool facts_attach(struct facts *facts, struct served *served) {
  */
 
 struct undo {
-  struct fact *fact;
-  struct fact_note note; /* the old one, if the author changed it */
-  uint8_t value;
-  bool noted;
+  struct fact *fact; /* NULL: nothing was changed; not of FACT_WEIGHT */
+  int32_t value;
+  bool changed;
 };
-
-static enum fact_kind kind_of(uint8_t field) {
-  return field == FACT_MANUAL ? KIND_MANUAL : KIND_FORCED;
-}
-
-static bool kind_is_set(const struct fact *fact, enum fact_kind kind) {
-  if (kind == KIND_MANUAL)
-    return fact->values[FACT_MANUAL] != 0;
-  return fact->values[FACT_FORCED4] != 0 || fact->values[FACT_FORCED6] != 0;
-}
 
 /* The record of an endpoint, made if there is none; NULL without memory. */
 static struct fact *take_fact(struct facts *facts, struct served *served,
@@ -333,84 +340,84 @@ static struct fact *take_fact(struct facts *facts, struct served *served,
   return *place;
 }
 
-static bool change_fact(struct fact *fact, const struct fact_change *change,
-                        const struct fact_author *author, struct undo *undo) {
-  if (fact == NULL)
+static bool change_weight(struct facts *facts, struct served *served,
+                          const struct fact_change *change, struct undo *undo,
+                          struct refresh *refresh) {
+  if (!make_weights(served, change->domain))
     return false;
-  *undo = (struct undo){.fact = fact, .value = fact->values[change->field]};
-  if (author != NULL) {
-    struct fact_note note = {.since = 0};
-    if (!fact_note_set(&note, author)) {
-      undo->fact = NULL;
-      return false;
-    }
-    undo->noted = true;
-    undo->note = fact->notes[kind_of(change->field)];
-    fact->notes[kind_of(change->field)] = note;
-  }
-  fact->values[change->field] = change->value;
-  if (author != NULL && !kind_is_set(fact, kind_of(change->field)))
-    fact_note_clear(&fact->notes[kind_of(change->field)]);
+  int32_t *weight = &served->states[change->domain].weights[change->entry];
+  *undo = (struct undo){.value = *weight, .changed = true};
+  if (*weight != change->value)
+    refresh_add(refresh, served, change->domain, facts->mark);
+  *weight = change->value;
   return true;
 }
 
-/* Takes one change over into the status that layer 2 reads. */
-static void change_status(struct facts *facts, struct served *served,
-                          const struct fact_change *change, const struct fact *fact,
+/* Also takes the change over into the status that layer 2 reads. */
+static bool change_status(struct facts *facts, struct served *served,
+                          const struct fact_change *change, struct undo *undo,
                           struct refresh *refresh) {
+  struct fact *fact = take_fact(facts, served, change);
+  if (fact == NULL)
+    return false;
+  *undo = (struct undo){.fact = fact, .value = fact->values[change->field], .changed = true};
+  fact->values[change->field] = (uint8_t)change->value;
   struct steer_status *status = &served->states[change->domain].status[change->endpoint];
   struct steer_status next = fact_status(fact);
   if (!is_same_for_layers(*status, next))
     refresh_add(refresh, served, change->domain, facts->mark);
   *status = next;
+  return true;
 }
 
-/* Latest first, so that an endpoint changed twice gets its first value back. */
+/* Latest first, so that what was changed twice gets its first value back. */
 static void take_back(struct served *served, const struct fact_change *changes, struct undo *undos,
                       size_t count) {
   for (size_t i = count; i-- > 0;) {
+    struct served_domain *state = &served->states[changes[i].domain];
     struct fact *fact = undos[i].fact;
-    if (fact == NULL)
+    if (!undos[i].changed)
       continue;
-    fact->values[changes[i].field] = undos[i].value;
-    if (undos[i].noted) {
-      fact_note_clear(&fact->notes[kind_of(changes[i].field)]);
-      fact->notes[kind_of(changes[i].field)] = undos[i].note;
+    if (fact == NULL) {
+      state->weights[changes[i].entry] = undos[i].value;
+      continue;
     }
-    served->states[changes[i].domain].status[changes[i].endpoint] = fact_status(fact);
+    fact->values[changes[i].field] = (uint8_t)undos[i].value;
+    state->status[changes[i].endpoint] = fact_status(fact);
   }
 }
 
 static bool change_all(struct facts *facts, struct served *served,
-                       const struct fact_change *changes, size_t count,
-                       const struct fact_author *author, struct undo *undos,
+                       const struct fact_change *changes, size_t count, struct undo *undos,
                        struct refresh *refresh) {
   facts->mark++;
   for (size_t i = 0; i < count; i++) {
-    struct fact *fact = take_fact(facts, served, &changes[i]);
-    if (!change_fact(fact, &changes[i], author, &undos[i]))
+    bool weight = changes[i].field == FACT_WEIGHT;
+    if (!(weight ? change_weight : change_status)(facts, served, &changes[i], &undos[i], refresh))
       return false;
-    change_status(facts, served, &changes[i], fact, refresh);
   }
   return refresh_compute(refresh, served);
 }
 
+static bool is_measurement(const struct fact_change *change) {
+  return change->field == FACT_HEALTH4 || change->field == FACT_HEALTH6;
+}
+
 bool facts_apply(struct facts *facts, struct served *served, const struct fact_change *changes,
-                 size_t count, const struct fact_author *author, char *why) {
+                 size_t count, const struct fact_commit *commit, char *why) {
   struct refresh refresh;
   struct undo *undos = calloc(count + 1, sizeof *undos);
   snprintf(why, FACTS_WHY, "out of memory");
   bool ok = refresh_init(&refresh, count) && undos != NULL &&
-            change_all(facts, served, changes, count, author, undos, &refresh);
-  if (ok && author != NULL)
-    ok = save(facts, why); /* before anyone sees it: what was confirmed survives a restart */
+            change_all(facts, served, changes, count, undos, &refresh);
+  if (ok && commit != NULL)
+    ok = commit->run(commit->arg, why); /* nothing can fail after it */
   if (ok) {
-    facts->unsaved = facts->unsaved || author == NULL;
     refresh_swap(&refresh, served);
     if (refresh.count > 0)
       synchronize_rcu(); /* one wait for all */
     for (size_t i = 0; i < count; i++)
-      fact_note_clear(&undos[i].note);
+      facts->unsaved = facts->unsaved || is_measurement(&changes[i]);
   } else if (undos != NULL) {
     take_back(served, changes, undos, count);
   }
@@ -419,48 +426,15 @@ bool facts_apply(struct facts *facts, struct served *served, const struct fact_c
   return ok;
 }
 
-/* ---- listing ----------------------------------------------------------------------------------
+/* ---- looking ----------------------------------------------------------------------------------
  */
 
-static int list_one(json_t *list, const struct fact *fact, const char *kind, const char *value,
-                    int family, const struct fact_note *note) {
-  char name[NAME_MAX_TEXT];
-  json_t *json =
-      json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:I}", "domain",
-                name_to_text(name, fact->owner), "endpoint", fact->endpoint, "kind", kind, "value",
-                value, "family", family != 0 ? json_integer(family) : json_null(), "who", note->who,
-                "reason", note->reason, "since", (json_int_t)note->since);
-  return json_array_append_new(list, json);
-}
-
-static int list_fact(json_t *list, const struct fact *fact) {
-  const uint8_t *v = fact->values;
-  int failed = 0;
-  if (v[FACT_MANUAL] != MANUAL_NONE)
-    failed |=
-        list_one(list, fact, "manual", v[FACT_MANUAL] == MANUAL_DISABLED ? "disable" : "enable", 0,
-                 &fact->notes[KIND_MANUAL]);
-  const struct fact_note *note = &fact->notes[KIND_FORCED];
-  const char *const texts[] = {"auto", "up", "down"};
-  if (v[FACT_FORCED4] == v[FACT_FORCED6]) {
-    if (v[FACT_FORCED4] != HEALTH_UNKNOWN)
-      failed |= list_one(list, fact, "health", texts[v[FACT_FORCED4]], 0, note);
-    return failed;
-  }
-  if (v[FACT_FORCED4] != HEALTH_UNKNOWN)
-    failed |= list_one(list, fact, "health", texts[v[FACT_FORCED4]], 4, note);
-  if (v[FACT_FORCED6] != HEALTH_UNKNOWN)
-    failed |= list_one(list, fact, "health", texts[v[FACT_FORCED6]], 6, note);
-  return failed;
-}
-
-json_t *facts_overrides(const struct facts *facts) {
-  json_t *list = json_array();
-  for (size_t i = 0; list != NULL && i < facts->table.capacity; i++) {
-    if (facts->table.slots[i] == NULL || list_fact(list, facts->table.slots[i]) == 0)
-      continue;
-    json_decref(list);
-    return NULL;
-  }
-  return list;
+struct fact_health facts_health(const struct served *served, uint32_t domain, uint16_t endpoint,
+                                int family) {
+  struct fact **facts = served->states[domain].facts;
+  const struct fact *fact = facts != NULL ? facts[endpoint] : NULL;
+  if (fact == NULL)
+    return (struct fact_health){.measured = HEALTH_UNKNOWN};
+  return (struct fact_health){.measured = fact->values[family == 4 ? FACT_HEALTH4 : FACT_HEALTH6],
+                              .forced = fact->values[family == 4 ? FACT_FORCED4 : FACT_FORCED6]};
 }

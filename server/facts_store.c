@@ -7,7 +7,7 @@
 
 #include "base/name.h"
 
-enum { STORE_VERSION = 1, ENDPOINT_NAME_MAX = 1024, NOTE_MAX = 4096 };
+enum { STORE_VERSION = 1, ENDPOINT_NAME_MAX = 1024 };
 
 /* ---- the table --------------------------------------------------------------------------------
  */
@@ -18,15 +18,7 @@ bool fact_table_init(struct fact_table *table) {
   return table->slots != NULL;
 }
 
-void fact_note_clear(struct fact_note *note) {
-  free(note->who);
-  free(note->reason);
-  *note = (struct fact_note){.since = 0};
-}
-
 static void fact_free(struct fact *fact) {
-  for (size_t k = 0; k < FACT_KINDS; k++)
-    fact_note_clear(&fact->notes[k]);
   free(fact->owner);
   free(fact->endpoint);
   free(fact);
@@ -123,54 +115,26 @@ struct steer_status fact_status(const struct fact *fact) {
   };
 }
 
-bool fact_is_empty(const struct fact *fact) {
-  for (size_t i = 0; i < FACT_FIELDS; i++)
-    if (fact->values[i] != 0)
-      return false;
-  return true;
-}
-
-bool fact_note_set(struct fact_note *note, const struct fact_author *author) {
-  struct fact_note next = {.since = author->when};
-  next.who = strdup(author->who);
-  if (author->reason != NULL)
-    next.reason = strdup(author->reason);
-  if (next.who == NULL || (author->reason != NULL && next.reason == NULL)) {
-    fact_note_clear(&next);
-    return false;
-  }
-  fact_note_clear(note);
-  *note = next;
-  return true;
-}
-
 /* ---- JSON -------------------------------------------------------------------------------------
  */
 
-static const char *const field_names[FACT_FIELDS] = {"manual", "health4", "health6", "forced4",
-                                                     "forced6"};
-static const char *const kind_names[FACT_KINDS] = {"manual_note", "forced_note"};
+static const char *const field_names[FACT_FIELDS] = {
+    [FACT_HEALTH4] = "health4", [FACT_HEALTH6] = "health6"};
+static const char *const state_names[] = {"up", "down"}; /* 0 is left out */
 
-/* Texts of the values 1 and 2; 0 is left out. */
-static const char *const value_names[FACT_FIELDS][2] = {
-    {"enabled", "disabled"}, {"up", "down"}, {"up", "down"}, {"up", "down"}, {"up", "down"}};
+static bool is_measured(const struct fact *fact) {
+  return fact->values[FACT_HEALTH4] != 0 || fact->values[FACT_HEALTH6] != 0;
+}
 
 static json_t *fact_to_json(const struct fact *fact) {
   char name[NAME_MAX_TEXT];
   json_t *json = json_pack("{s:s, s:s}", "domain", name_to_text(name, fact->owner), "endpoint",
                            fact->endpoint);
   int failed = json == NULL;
-  for (size_t f = 0; f < FACT_FIELDS; f++)
+  for (size_t f = FACT_HEALTH4; f <= FACT_HEALTH6; f++)
     if (fact->values[f] != 0)
-      failed |= json_object_set_new(json, field_names[f],
-                                    json_string(value_names[f][fact->values[f] - 1]));
-  for (size_t k = 0; k < FACT_KINDS; k++) {
-    const struct fact_note *note = &fact->notes[k];
-    if (note->who != NULL)
-      failed |= json_object_set_new(json, kind_names[k],
-                                    json_pack("{s:s, s:s?, s:I}", "who", note->who, "reason",
-                                              note->reason, "since", (json_int_t)note->since));
-  }
+      failed |=
+          json_object_set_new(json, field_names[f], json_string(state_names[fact->values[f] - 1]));
   if (!failed)
     return json;
   json_decref(json);
@@ -181,7 +145,7 @@ json_t *fact_table_to_json(const struct fact_table *table) {
   json_t *list = json_array();
   for (size_t i = 0; i < table->capacity; i++) {
     const struct fact *fact = table->slots[i];
-    if (fact == NULL || fact_is_empty(fact))
+    if (fact == NULL || !is_measured(fact))
       continue;
     json_t *json = fact_to_json(fact);
     if (json == NULL || json_array_append_new(list, json) != 0) {
@@ -192,12 +156,12 @@ json_t *fact_table_to_json(const struct fact_table *table) {
   return json_pack("{s:i, s:o}", "version", STORE_VERSION, "endpoints", list);
 }
 
-static bool value_from_json(uint8_t *value, const json_t *json, const char *const names[2]) {
+static bool value_from_json(uint8_t *value, const json_t *json) {
   const char *text = json_string_value(json);
   if (json == NULL)
     return true;
   for (uint8_t i = 0; text != NULL && i < 2; i++) {
-    if (strcmp(text, names[i]) == 0) {
+    if (strcmp(text, state_names[i]) == 0) {
       *value = (uint8_t)(i + 1);
       return true;
     }
@@ -205,22 +169,7 @@ static bool value_from_json(uint8_t *value, const json_t *json, const char *cons
   return false;
 }
 
-static bool note_from_json(struct fact_note *note, const json_t *json) {
-  if (json == NULL)
-    return true;
-  const json_t *reason = json_object_get(json, "reason");
-  struct fact_author author = {
-      .who = json_string_value(json_object_get(json, "who")),
-      .reason = json_string_value(reason),
-      .when = json_integer_value(json_object_get(json, "since")),
-  };
-  bool reason_ok = reason == NULL || json_is_null(reason) ||
-                   (author.reason != NULL && strlen(author.reason) <= NOTE_MAX);
-  return author.who != NULL && strlen(author.who) <= NOTE_MAX && reason_ok &&
-         fact_note_set(note, &author);
-}
-
-static bool fact_from_json(struct fact_table *table, const json_t *json) {
+static bool fact_from_json(struct fact_table *table, const json_t *json, bool *more) {
   const char *domain = json_string_value(json_object_get(json, "domain"));
   const char *endpoint = json_string_value(json_object_get(json, "endpoint"));
   uint8_t mixed[NAME_BUF], owner[NAME_BUF];
@@ -234,21 +183,21 @@ static bool fact_from_json(struct fact_table *table, const json_t *json) {
   struct fact *fact = fact_table_get(table, owner, endpoint);
   if (fact == NULL)
     return false;
-  for (size_t f = 0; f < FACT_FIELDS; f++)
-    if (!value_from_json(&fact->values[f], json_object_get(json, field_names[f]), value_names[f]))
+  for (size_t f = FACT_HEALTH4; f <= FACT_HEALTH6; f++)
+    if (!value_from_json(&fact->values[f], json_object_get(json, field_names[f])))
       return false;
-  for (size_t k = 0; k < FACT_KINDS; k++)
-    if (!note_from_json(&fact->notes[k], json_object_get(json, kind_names[k])))
-      return false;
+  static const char *const earlier[] = {"manual", "forced4", "forced6"};
+  for (size_t i = 0; i < sizeof earlier / sizeof earlier[0]; i++)
+    *more = *more || json_object_get(json, earlier[i]) != NULL;
   return true;
 }
 
-bool fact_table_from_json(struct fact_table *table, const json_t *root) {
+bool fact_table_from_json(struct fact_table *table, const json_t *root, bool *more) {
   const json_t *list = json_object_get(root, "endpoints");
   if (json_integer_value(json_object_get(root, "version")) != STORE_VERSION || !json_is_array(list))
     return false;
   size_t i;
   json_t *json;
-  json_array_foreach(list, i, json) if (!fact_from_json(table, json)) return false;
+  json_array_foreach(list, i, json) if (!fact_from_json(table, json, more)) return false;
   return true;
 }

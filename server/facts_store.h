@@ -5,23 +5,15 @@
 #ifndef SLUICE_SERVER_FACTS_STORE_H
 #define SLUICE_SERVER_FACTS_STORE_H
 
+#include <jansson.h>
+
 #include "server/facts.h"
-
-/* Set by hand: when FACT_MANUAL or FACT_FORCED4/6 got its value. */
-struct fact_note {
-  int64_t since;
-  char *who;
-  char *reason; /* or NULL */
-};
-
-enum fact_kind { KIND_MANUAL, KIND_FORCED, FACT_KINDS };
 
 struct fact {
   uint64_t hash;
   uint8_t *owner; /* wire format, lower case */
   char *endpoint;
   uint8_t values[FACT_FIELDS];
-  struct fact_note notes[FACT_KINDS];
 };
 
 struct fact_table {
@@ -46,14 +38,9 @@ bool fact_table_filter(struct fact_table *table, bool (*keep)(void *arg, const s
 /* What layer 2 sees of a record. */
 struct steer_status fact_status(const struct fact *fact);
 
-/* True if nothing at all is recorded. */
-bool fact_is_empty(const struct fact *fact);
-
-bool fact_note_set(struct fact_note *note, const struct fact_author *author);
-void fact_note_clear(struct fact_note *note);
-
-/* To and from JSON.  Reading trusts nothing: false if the document is not of the right form. */
+/* Measured health to and from JSON.  Reading trusts nothing: false if the document is not of the
+ * right form.  Files of earlier versions hold more (server/migrate.h), told by *more. */
 json_t *fact_table_to_json(const struct fact_table *table);
-bool fact_table_from_json(struct fact_table *table, const json_t *root);
+bool fact_table_from_json(struct fact_table *table, const json_t *root, bool *more);
 
 #endif

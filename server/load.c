@@ -305,6 +305,7 @@ static void free_domains(struct served *served) {
     load_free_draws(atomic_load_explicit(&served->domains[i].draws, memory_order_relaxed),
                     load_table_count(served->domains[i].steer));
     free(served->states[i].facts);
+    free(served->states[i].weights);
   }
   free(served->domains);
   free(served->states);

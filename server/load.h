@@ -50,6 +50,7 @@ struct load_problem {
 struct served_domain {
   struct fact **facts; /* of its endpoints, borrowed; NULL as long as nothing is known of any */
   struct steer_status *status; /* likewise, in the same block of memory */
+  int32_t *weights;            /* of its entries, -1: the configuration's; NULL: all of them are */
   uint64_t mark;               /* of the change that touched it last (facts.c) */
 };
 

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "server/control.h"
 #include "server/notify_send.h"
+#include "server/overrides.h"
 #include "server/privileges.h"
 #include "server/secondary.h"
 #include "server/tcp.h"
@@ -101,7 +102,7 @@ static void tell_waiters(struct reload_waiter *waiter, const char *why, const ch
 
 /* Puts a loaded view in the place of the one that is served. */
 static bool publish(struct server *server, struct served *served, char *why) {
-  if (!facts_attach(server->facts, served)) {
+  if (!overrides_attach(server->overrides, served) || !facts_attach(server->facts, served)) {
     snprintf(why, SERVER_WHY, "out of memory");
     load_free(served);
     return false;
@@ -113,6 +114,7 @@ static bool publish(struct server *server, struct served *served, char *why) {
     notify_send_changes(server->notify, served, old);
   if (old != NULL)
     retire(server, old);
+  overrides_published(server->overrides, served);
   secondary_published(server->secondary, served);
   return true;
 }
@@ -307,9 +309,31 @@ static bool open_secondary(struct server *server, char *why) {
   return server->secondary != NULL;
 }
 
-static bool load_first(struct server *server, char *why) {
+static int64_t wall_clock_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void on_state_tick(uv_timer_t *timer) {
+  struct server *server = timer->data;
+  unsigned next = overrides_tick(server->overrides, server->served);
+  uv_timer_start(timer, on_state_tick, next, 0);
+}
+
+static bool open_state(struct server *server, char *why) {
   server->facts = facts_open(server->settings->state, why);
-  if (server->facts == NULL || !open_secondary(server, why) || !server_tls_load(&server->tls, why))
+  if (server->facts == NULL)
+    return false;
+  const struct overrides_options options = {
+      .state = server->settings->state, .facts = server->facts, .now_ms = wall_clock_ms};
+  server->overrides = overrides_open(&options, why);
+  return server->overrides != NULL;
+}
+
+static bool load_first(struct server *server, char *why) {
+  if (!open_state(server, why) || !open_secondary(server, why) ||
+      !server_tls_load(&server->tls, why))
     return false;
   make_request(server, false);
   struct served *served = load_run(&server->request, server->load_warning, why);
@@ -384,6 +408,9 @@ bool server_open(struct server *server, const struct settings *settings, uv_loop
   uv_timer_init(loop, &server->save_timer);
   server->save_timer.data = server;
   uv_timer_start(&server->save_timer, on_save, SAVE_MS, SAVE_MS);
+  uv_timer_init(loop, &server->state_timer);
+  server->state_timer.data = server;
+  uv_timer_start(&server->state_timer, on_state_tick, 0, 0);
   start_watchdog(server);
   log_geo_age(server->served);
   for (size_t i = 0; i < settings->listen_count; i++)
@@ -418,6 +445,7 @@ void server_stop(struct server *server) {
   notify_send_close(server->notify);
   server->notify = NULL;
   uv_close((uv_handle_t *)&server->save_timer, NULL);
+  uv_close((uv_handle_t *)&server->state_timer, NULL);
   uv_close((uv_handle_t *)&server->watchdog_timer, NULL);
 }
 
@@ -439,5 +467,6 @@ void server_close(struct server *server) {
   secondary_close(server->secondary);
   server_tls_close(&server->tls);
   protect_close(&server->protect);
+  overrides_close(server->overrides);
   facts_close(server->facts);
 }

@@ -28,6 +28,7 @@ struct control;
 struct secondary;
 struct worker_pool;
 struct notify_send;
+struct overrides;
 struct tcp;
 
 /* How the last reload that somebody asked for ended; none yet while `at` is 0. */
@@ -44,6 +45,7 @@ struct server {
   const struct view *_Atomic view; /* what readers use, by RCU */
   struct served *served;           /* its owner: the same view */
   struct facts *facts;
+  struct overrides *overrides;
   struct query_config query;
   struct protect protect;
   struct worker_pool *workers;
@@ -69,6 +71,7 @@ struct server {
   bool secondary_changed;        /* a load is wanted that keeps the build */
   struct server_reloaded reloaded;
   uv_timer_t save_timer;
+  uv_timer_t state_timer; /* for what expires, and for other writers of the store */
   uv_timer_t watchdog_timer;
 };
 

@@ -15,7 +15,7 @@ enum { SETTINGS_FILE_MAX = 1 << 20, NSID_MAX = 128, UDP_LEAST = 512, UDP_MOST = 
 /* ---- keys, the same in file and flags ---------------------------------------------------------
  */
 
-enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LISTEN, KEY_TLS_LISTEN, KEY_LOG };
+enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LISTEN, KEY_TLS_LISTEN, KEY_LOG, KEY_AS };
 
 struct key {
   const char *name;
@@ -38,6 +38,7 @@ static const struct key keys[] = {
     TEXT(state),
     TEXT(user),
     TEXT(group),
+    {"as", KEY_AS, 0, 0, 0},
     TEXT(nsid),
     NUMBER("threads", threads, 1, SETTINGS_MAX_THREADS),
     NUMBER("udp-max", udp_max, UDP_LEAST, UDP_MOST),
@@ -113,6 +114,18 @@ static bool set_log(struct settings *settings, const char *text, char *why) {
   return true;
 }
 
+static bool add_as(struct settings *settings, const char *text, char *why) {
+  if (settings->as_count == SETTINGS_MAX_AS) {
+    snprintf(why, SETTINGS_WHY, "at most %d users are possible", SETTINGS_MAX_AS);
+    return false;
+  }
+  settings->as[settings->as_count] = NULL;
+  if (!set_text(&settings->as[settings->as_count], text, why))
+    return false;
+  settings->as_count++;
+  return true;
+}
+
 static bool set_key(struct settings *settings, const struct key *key, const char *text, char *why) {
   void *place = (char *)settings + key->offset;
   switch (key->kind) {
@@ -124,6 +137,8 @@ static bool set_key(struct settings *settings, const struct key *key, const char
     return add_listen(settings, text, why);
   case KEY_TLS_LISTEN:
     return settings_tls_add(&settings->tls, text, why);
+  case KEY_AS:
+    return add_as(settings, text, why);
   case KEY_LOG:
     return set_log(settings, text, why);
   }
@@ -131,7 +146,7 @@ static bool set_key(struct settings *settings, const struct key *key, const char
 }
 
 static bool is_list(const struct key *key) {
-  return key->kind == KEY_LISTEN || key->kind == KEY_TLS_LISTEN;
+  return key->kind == KEY_LISTEN || key->kind == KEY_TLS_LISTEN || key->kind == KEY_AS;
 }
 
 static const struct key *find_key(const char *name) {
@@ -158,13 +173,17 @@ static bool take_value(struct settings *settings, const struct key *key, const c
     return set_key(settings, key, value->text, reason) ||
            fail_at(path, value, key->name, reason, why);
   if (value->kind != YAML_LIST || !is_list(key))
-    return fail_at(
-        path, value, key->name,
-        is_list(key) ? "must be an address or a list of addresses" : "must be a single value", why);
+    return fail_at(path, value, key->name,
+                   key->kind == KEY_AS ? "must be a user or a list of users"
+                   : is_list(key)      ? "must be an address or a list of addresses"
+                                       : "must be a single value",
+                   why);
   for (size_t i = 0; i < value->count; i++) {
     const struct yaml_node *item = value->items[i];
     if (item->kind != YAML_SCALAR)
-      return fail_at(path, item, key->name, "must be a list of addresses", why);
+      return fail_at(
+          path, item, key->name,
+          key->kind == KEY_AS ? "must be a list of users" : "must be a list of addresses", why);
     if (!set_key(settings, key, item->text, reason))
       return fail_at(path, item, key->name, reason, why);
   }
@@ -268,6 +287,7 @@ static const char help[] =
     "      --state DIR       keep what was set at run time here, over restarts\n"
     "      --user NAME       become this user once all addresses are bound\n"
     "      --group NAME      its members may use the control socket\n"
+    "      --as USER         this user (a chat bot's) may change things in the name of others\n"
     "      --threads N       UDP workers for each address (default: one for each CPU)\n"
     "      --udp-max N       largest UDP response in octets (default 1232)\n"
     "      --tcp-connections N  most TCP connections at a time, and as many over TLS\n"
@@ -299,6 +319,7 @@ struct flags {
   const char *file; /* -c */
   bool listen_seen;
   bool tls_listen_seen;
+  bool as_seen;
   bool done;
 };
 
@@ -312,12 +333,20 @@ static void make_options(struct option *options) {
   options[n] = (struct option){NULL, 0, NULL, 0};
 }
 
+static void forget_as(struct settings *settings) {
+  while (settings->as_count > 0)
+    free(settings->as[--settings->as_count]);
+}
+
 /* Flags replace the file's list. */
 static void replace_list(struct flags *flags, const struct key *key) {
   if (key->kind == KEY_LISTEN && !flags->listen_seen)
     flags->settings->listen_count = 0;
   if (key->kind == KEY_TLS_LISTEN && !flags->tls_listen_seen)
     flags->settings->tls.listen_count = 0;
+  if (key->kind == KEY_AS && !flags->as_seen)
+    forget_as(flags->settings);
+  flags->as_seen = flags->as_seen || key->kind == KEY_AS;
   flags->listen_seen = flags->listen_seen || key->kind == KEY_LISTEN;
   flags->tls_listen_seen = flags->tls_listen_seen || key->kind == KEY_TLS_LISTEN;
 }
@@ -392,6 +421,7 @@ void settings_close(struct settings *settings) {
   for (size_t i = 0; i < KEYS; i++)
     if (keys[i].kind == KEY_TEXT)
       free(*(char **)(void *)((char *)settings + keys[i].offset));
+  forget_as(settings);
   settings_transfer_close(&settings->transfer);
   settings_secondary_close(&settings->secondary);
   settings_protect_close(&settings->protect);

@@ -21,19 +21,22 @@ enum {
   SETTINGS_WHY = 512,
   SETTINGS_MAX_LISTEN = 64,
   SETTINGS_MAX_THREADS = 1024,
+  SETTINGS_MAX_AS = 64,
 };
 
 struct settings {
   char *data;
   struct address listen[SETTINGS_MAX_LISTEN];
   size_t listen_count;
-  char *geo;                /* location file, or NULL */
-  char *asn;                /* AS number file, or NULL */
-  char *control;            /* control socket, or NULL: none */
-  char *health;             /* the checker's socket, or NULL: none */
-  char *state;              /* folder for what must survive a restart, or NULL: nothing is kept */
-  char *user;               /* to become after binding, or NULL */
-  char *group;              /* whose members may use the control socket, or NULL */
+  char *geo;                 /* location file, or NULL */
+  char *asn;                 /* AS number file, or NULL */
+  char *control;             /* control socket, or NULL: none */
+  char *health;              /* the checker's socket, or NULL: none */
+  char *state;               /* folder for what must survive a restart, or NULL: nothing is kept */
+  char *user;                /* to become after binding, or NULL */
+  char *group;               /* whose members may use the control socket, or NULL */
+  char *as[SETTINGS_MAX_AS]; /* users who may act in the name of others */
+  size_t as_count;
   char *nsid;               /* RFC 5001 name of this server, or NULL */
   unsigned threads;         /* UDP workers for each address; 0: one for each CPU */
   unsigned udp_max;         /* largest UDP response; 0: the default */

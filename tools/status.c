@@ -9,7 +9,15 @@
 #include "tools/commands.h"
 #include "tools/wrap.h"
 
-enum { ZONES_SHOWN = 20, OVERRIDES_SHOWN = 50, INDENT = 11, ITEM = 2, BELOW = 4, TIME_TEXT = 48 };
+enum {
+  ZONES_SHOWN = 20,
+  OVERRIDES_SHOWN = 50,
+  INDENT = 11,
+  ITEM = 2,
+  BELOW = 4,
+  TIME_TEXT = 48,
+  OVERRIDE_SIZE = 320,
+};
 
 static long long integer(const json_t *object, const char *key) {
   return (long long)json_integer_value(json_object_get(object, key));
@@ -100,38 +108,48 @@ static void print_build(const json_t *build) {
     wrap_print("commit", INDENT, "%s of %s", commit, utc(integer(build, "commit_time"), when));
 }
 
-/* "disabled", "forced down for IPv6"... */
-static const char *override_text(const json_t *item, char out[64]) {
-  const char *value = string(item, "value", "?");
+/* "weight 5 (region eu, level 1)", "disabled", "health forced down for IPv6"... */
+static const char *override_text(const json_t *item, char out[OVERRIDE_SIZE]) {
+  const char *kind = string(item, "kind", "");
+  long long value = integer(item, "value");
   long long family = integer(item, "family");
-  if (strcmp(string(item, "kind", ""), "health") == 0)
-    snprintf(out, 64, "health forced %.20s%s", value,
-             family == 4   ? " for IPv4"
-             : family == 6 ? " for IPv6"
-                           : "");
+  if (strcmp(kind, "weight") == 0)
+    snprintf(out, OVERRIDE_SIZE, "weight %lld (region %.200s, level %lld)", value,
+             string(item, "region", "?"), integer(item, "level"));
+  else if (strcmp(kind, "health") == 0)
+    snprintf(out, OVERRIDE_SIZE, "health forced %s for IPv%lld", value == 1 ? "up" : "down",
+             family);
   else
-    snprintf(out, 64, "%.20s%s", value, strcmp(value, "?") ? "d" : "");
+    snprintf(out, OVERRIDE_SIZE, "%s", value == 1 ? "enabled" : "disabled");
   return out;
 }
 
 static void print_override(const json_t *item) {
-  char text[64];
+  char text[OVERRIDE_SIZE];
   char when[TIME_TEXT] = "an unknown time";
   char since[TIME_TEXT] = "?";
-  long long at = integer(item, "since");
+  char until[TIME_TEXT];
+  long long at = integer(item, "set_at");
+  long long end = integer(item, "expires_at");
   if (at > 0) {
     utc(at, when);
     ago(at, since);
   }
   const char *reason = string(item, "reason", NULL);
+  const char *origin = string(item, "origin", NULL);
   wrap_print("", ITEM, "%s %s: %s", string(item, "domain", "?"), string(item, "endpoint", "?"),
              override_text(item, text));
-  wrap_print("", BELOW, "by %s, since %s (%s ago)%s%s", string(item, "who", "somebody"), when,
-             since, reason ? ": " : "", reason ? reason : "");
+  wrap_print("", BELOW, "by %s%s%s%s, since %s (%s ago)%s%s%s%s", string(item, "who", "somebody"),
+             origin ? " (" : "", origin ? origin : "", origin ? ")" : "", when, since,
+             end > 0 ? ", until " : "", end > 0 ? utc(end, until) : "", reason ? ": " : "",
+             reason ? reason : "");
 }
 
-static void print_overrides(const json_t *overrides) {
+static void print_overrides(const json_t *reply) {
+  const json_t *overrides = json_object_get(reply, "overrides");
   size_t count = json_array_size(overrides);
+  if (integer(reply, "override_count") > (long long)count)
+    count = (size_t)integer(reply, "override_count"); /* the list is cut */
   size_t i;
   const json_t *item;
   if (count == 0)
@@ -282,7 +300,7 @@ static void print_status(const json_t *reply) {
   print_serving(reply);
   print_reload(json_object_get(reply, "last_reload"));
   print_build(build);
-  print_overrides(json_object_get(reply, "overrides"));
+  print_overrides(reply);
   print_health(json_object_get(reply, "health"));
   print_geo(json_object_get(reply, "geo"));
   print_secondaries(json_object_get(reply, "secondary"));

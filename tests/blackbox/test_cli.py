@@ -21,8 +21,8 @@ STATUS = {
               "zones": [{"name": "tm.example.com.", "serial": 3, "names": 5, "domains": 2}]},
     "workers": 2, "uptime": 3700, "pid": 42, "listen": ["127.0.0.1@53", "::1@53"],
     "health": {"connected": False, "age": None},
-    "overrides": [{"domain": "cdn.tm.example.com.", "endpoint": "one", "kind": "manual",
-                   "value": "disable", "who": "ann", "since": 0}],
+    "overrides": [{"domain": "cdn.tm.example.com.", "endpoint": "one", "kind": "status",
+                   "value": 2, "who": "ann", "set_at": 0, "expires_at": 0}],
     "geo": {"path": "/g.mmdb", "build_epoch": 1, "age": 90000, "ipv6": False},
     "counters": {"queries": 12, "dropped": 0},
 }
@@ -349,11 +349,11 @@ def test_status_at_3_am(tmp_path):
     bad["build"].update(commit="4f2a" * 10, commit_time=now - 3000)
     why = "no build in /var/lib/sluice (make one with `sluice build`): No such file or directory"
     bad["last_reload"] = {"ok": False, "at": now - 330, "error": why, "warning": None}
-    bad["overrides"] = [{"domain": "cdn.tm.example.com.", "endpoint": "one", "kind": "manual",
-                         "value": "disable", "who": "ann", "since": now - 7230, "family": None,
+    bad["overrides"] = [{"domain": "cdn.tm.example.com.", "endpoint": "one", "kind": "status",
+                         "value": 2, "who": "ann", "set_at": now - 7230, "family": None,
                          "reason": "disk replacement, ask Ann before you enable it again " * 3},
                         {"domain": "cdn.tm.example.com.", "endpoint": "two", "kind": "health",
-                         "value": "down", "who": "bob", "since": now - 90, "family": 6,
+                         "value": 2, "who": "bob", "set_at": now - 90, "family": 6,
                          "reason": None}]
     zone = {"state": "current", "serial": 7, "refreshed": now - 90, "error": None}
     bad["secondary"] = [dict(zone, zone="fine.example."),
@@ -529,7 +529,8 @@ def test_reset_with_a_server(make_config, start):
     assert sorted(out.splitlines()) == ["cdn.example.com.: one is as configured again",
                                         "cdn.example.com.: two is as configured again"]
     left = json.loads(server.sluice("status", "--json").stdout)["overrides"]
-    assert [(o["endpoint"], o["kind"]) for o in left] == [("one", "health")]
+    assert [(o["endpoint"], o["kind"], o["family"]) for o in left] == \
+        [("one", "health", 4), ("one", "health", 6)]
     out = server.sluice("endpoints", "reset", "cdn", "--status").stdout
     assert out == "cdn.example.com.: no endpoint was enabled or disabled by hand\n"
     assert "not a steered name" in server.sluice("endpoints", "reset", "www", "--status", status=1).stderr
@@ -544,7 +545,7 @@ def test_who_is_taken_whole_or_refused(make_config, start):
                                             "value": "disable", "endpoints": ["one"]})
 
     reply = disable("\u00e9" * 128)
-    assert not reply["ok"] and reply["error"] == "`who` is longer than 255 octets" and reply["code"] == 2
+    assert not reply["ok"] and reply["error"] == "who: must have 1 to 255 octets, not 256" and reply["code"] == 2
     assert disable("\u00e9" * 127)["ok"]
     [override] = json.loads(server.sluice("status", "--json").stdout)["overrides"]
     assert override["who"] == "\u00e9" * 127

@@ -83,11 +83,14 @@ static const char *drawn(const struct served *in, const char *name) {
 }
 
 static bool change(const char *name, uint16_t endpoint, uint8_t field, uint8_t value) {
-  const struct fact_author author = {.who = "kim", .reason = "drill", .when = 1700000000};
   struct fact_change one = {
       .domain = (uint32_t)find(served, name), .endpoint = endpoint, .field = field, .value = value};
-  bool measured = field == FACT_HEALTH4 || field == FACT_HEALTH6;
-  return facts_apply(facts, served, &one, 1, measured ? NULL : &author, why);
+  return facts_apply(facts, served, &one, 1, NULL, why);
+}
+
+static struct fact_change weight(const char *name, uint32_t entry, int32_t value) {
+  return (struct fact_change){
+      .domain = (uint32_t)find(served, name), .field = FACT_WEIGHT, .entry = entry, .value = value};
 }
 
 /* Ends and starts again with what is on disk. */
@@ -151,23 +154,79 @@ Test(facts, many_at_once) {
   cr_assert_str_eq(drawn(served, "*.w.example.com."), "0");
 }
 
-Test(facts, survive_a_restart) {
+Test(facts, weights) {
+  struct fact_change changes[] = {weight("a.example.com.", 0, 0), weight("a.example.com.", 1, 7)};
+  cr_assert(facts_apply(facts, served, changes, 2, NULL, why));
+  cr_assert_str_eq(drawn(served, "a.example.com."), "12");
+  cr_assert_str_eq(drawn(served, "b.example.com."), "02");
+  const struct view_draws *draws =
+      atomic_load(&served->domains[find(served, "a.example.com.")].draws);
+  cr_assert_eq(draws->tables[STEER_A]->total, 12);
+  cr_assert_eq(facts_of(served, (uint32_t)find(served, "a.example.com.")).weights[0], 0);
+  changes[0].value = changes[1].value = -1;
+  cr_assert(facts_apply(facts, served, changes, 2, NULL, why));
+  cr_assert_str_eq(drawn(served, "a.example.com."), "02");
+}
+
+static bool refuse(void *arg, char *reason) {
+  ++*(int *)arg;
+  snprintf(reason, FACTS_WHY, "the disk is full");
+  return false;
+}
+
+static bool accept(void *arg, char *reason) {
+  (void)reason;
+  ++*(int *)arg;
+  cr_assert_str_eq(drawn(served, "a.example.com."), "02"); /* nothing is visible yet */
+  return true;
+}
+
+Test(facts, nothing_is_left_of_what_is_not_committed) {
+  int calls = 0;
+  const struct fact_commit no = {.run = refuse, .arg = &calls},
+                           yes = {.run = accept, .arg = &calls};
+  struct fact_change changes[] = {
+      weight("a.example.com.", 0, 0),
+      weight("a.example.com.", 0, 9),
+      {.domain = (uint32_t)find(served, "a.example.com."),
+       .endpoint = 2,
+       .field = FACT_MANUAL,
+       .value = MANUAL_DISABLED},
+  };
+  cr_assert_not(facts_apply(facts, served, changes, 3, &no, why));
+  cr_assert_str_eq(why, "the disk is full");
+  cr_assert_str_eq(drawn(served, "a.example.com."), "02");
+  struct steer_facts known = facts_of(served, (uint32_t)find(served, "a.example.com."));
+  cr_assert_eq(known.weights[0], -1);
+  cr_assert_eq(known.status[2].manual, MANUAL_NONE);
+  cr_assert(facts_apply(facts, served, changes, 3, &yes, why));
+  cr_assert_str_eq(drawn(served, "a.example.com."), "0");
+  cr_assert_eq(calls, 2);
+}
+
+Test(facts, measured_health_survives_a_restart) {
   cr_assert(change("a.example.com.", 0, FACT_MANUAL, MANUAL_DISABLED));
-  cr_assert(change("b.example.com.", 2, FACT_FORCED4, HEALTH_DOWN));
   cr_assert(change("*.w.example.com.", 0, FACT_HEALTH4, HEALTH_DOWN));
+  cr_assert(change("b.example.com.", 0, FACT_FORCED4, HEALTH_DOWN));
   restart();
-  cr_assert_str_eq(drawn(served, "a.example.com."), "2");
-  cr_assert_str_eq(drawn(served, "b.example.com."), "0");
   cr_assert_str_eq(drawn(served, "*.w.example.com."), "2");
-  json_t *list = facts_overrides(facts);
-  cr_assert_eq(json_array_size(list), 2);
-  for (size_t i = 0; i < 2; i++) {
-    const json_t *item = json_array_get(list, i);
-    cr_assert_str_eq(json_string_value(json_object_get(item, "who")), "kim");
-    cr_assert_str_eq(json_string_value(json_object_get(item, "reason")), "drill");
-    cr_assert_eq(json_integer_value(json_object_get(item, "since")), 1700000000);
-  }
-  json_decref(list);
+  cr_assert_str_eq(drawn(served, "a.example.com."), "02"); /* belongs to the store */
+  cr_assert_str_eq(drawn(served, "b.example.com."), "02");
+}
+
+Test(facts, what_is_forced_before_the_first_view_holds_in_it) {
+  uint8_t name[NAME_BUF];
+  const char *reason;
+  cr_assert(name_from_text(name, "a.example.com.", 14, NULL, &reason));
+  cr_assert(facts_force(facts, name, "e0", FACT_MANUAL, MANUAL_DISABLED));
+  cr_assert(facts_force(facts, name, "nothing", FACT_FORCED4, HEALTH_DOWN));
+  struct served *next = load(served);
+  cr_assert(facts_set_weight(next, (uint32_t)find(next, "b.example.com."), 1, 5));
+  cr_assert(facts_attach(facts, next));
+  load_free(served);
+  served = next;
+  cr_assert_str_eq(drawn(served, "a.example.com."), "2");
+  cr_assert_str_eq(drawn(served, "b.example.com."), "012");
 }
 
 Test(facts, survive_a_reload_by_name) {
@@ -181,36 +240,14 @@ Test(facts, survive_a_reload_by_name) {
 }
 
 Test(facts, are_dropped_with_their_target) {
-  cr_assert(change("b.example.com.", 0, FACT_MANUAL, MANUAL_DISABLED));
-  cr_assert(change("a.example.com.", 0, FACT_MANUAL, MANUAL_DISABLED));
+  cr_assert(change("b.example.com.", 0, FACT_HEALTH4, HEALTH_DOWN));
+  cr_assert(change("a.example.com.", 0, FACT_HEALTH4, HEALTH_DOWN));
   build("two", 1);
   restart();
-  json_t *list = facts_overrides(facts);
-  cr_assert_eq(json_array_size(list), 1);
-  json_decref(list);
   build("three", 3);
   restart();
   cr_assert_str_eq(drawn(served, "a.example.com."), "2");
   cr_assert_str_eq(drawn(served, "b.example.com."), "02");
-}
-
-Test(facts, that_cannot_be_saved_are_refused) {
-  cr_assert(change("a.example.com.", 2, FACT_MANUAL, MANUAL_DISABLED));
-  /* A folder in the place of the file: not even root can rename over it. */
-  char *path = fs_join(state, "status.json");
-  cr_assert_eq(unlink(path), 0);
-  cr_assert_eq(mkdir(path, 0755), 0);
-  char *inside = fs_join(path, "x");
-  cr_assert_eq(mkdir(inside, 0755), 0);
-  cr_assert_not(change("a.example.com.", 0, FACT_MANUAL, MANUAL_DISABLED));
-  cr_assert_not(change("a.example.com.", 2, FACT_MANUAL, MANUAL_NONE));
-  cr_assert_neq(strstr(why, "status.json"), NULL, "%s", why);
-  cr_assert_str_eq(drawn(served, "a.example.com."), "0");
-  json_t *list = facts_overrides(facts);
-  cr_assert_eq(json_array_size(list), 1);
-  json_decref(list);
-  free(inside);
-  free(path);
 }
 
 static const char *const damaged[] = {
@@ -223,11 +260,9 @@ static const char *const damaged[] = {
     "{\"version\": 1, \"endpoints\": [{\"domain\": \"a..b\", \"endpoint\": \"e0\"}]}",
     "{\"version\": 1, \"endpoints\": [{\"domain\": \"a.example.com.\", \"endpoint\": 5}]}",
     "{\"version\": 1, \"endpoints\": [{\"domain\": \"a.example.com.\", \"endpoint\": \"e0\", "
-    "\"manual\": \"gone\"}]}",
+    "\"health4\": \"gone\"}]}",
     "{\"version\": 1, \"endpoints\": [{\"domain\": \"a.example.com.\", \"endpoint\": \"e0\", "
-    "\"manual\": 2}]}",
-    "{\"version\": 1, \"endpoints\": [{\"domain\": \"a.example.com.\", \"endpoint\": \"e0\", "
-    "\"manual_note\": {\"who\": 3}}]}",
+    "\"health6\": 2}]}",
     "{\"version\": 1, \"endpoints\": [{\"domain\": \"a.example.com.\", \"endpoint\": \"e0\"}, "
     "{\"domain\": \"A.example.com.\", \"endpoint\": \"e0\"}]}",
 };
@@ -242,9 +277,6 @@ Test(facts, a_damaged_file_is_set_aside) {
     facts = facts_open(state, why);
     cr_assert_not_null(facts, "%s: %s", damaged[i], why);
     cr_expect_eq(access(aside, F_OK), 0, "%s", damaged[i]);
-    json_t *list = facts_overrides(facts);
-    cr_expect_eq(json_array_size(list), 0, "%s", damaged[i]);
-    json_decref(list);
   }
   free(aside);
 }

@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/overrides.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/name.h"
+#include "server/migrate.h"
+#include "server/override_json.h"
+#include "server/override_table.h"
+#include "server/override_target.h"
+
+enum {
+  TICK_MS = 1000,
+  RETRY_SECONDS = 10, /* between attempts to clean up a store that cannot be written */
+};
+
+struct overrides {
+  struct store *store;
+  struct override_table table;
+  struct overrides_options options;
+  int64_t next_expiry; /* nothing expires before; 0: nothing at all */
+  size_t idle;         /* overrides out of force that are still in the store */
+  int64_t retry_at;
+};
+
+/* ---- what is to be changed --------------------------------------------------------------------
+ */
+
+/* Changes of facts, with one line of code for each. */
+struct plan {
+  struct fact_change *changes;
+  size_t count, room;
+  bool failed; /* out of memory */
+};
+
+static void plan_add(struct plan *plan, struct fact_change change) {
+  if (plan->count == plan->room) {
+    size_t room = plan->room * 2 + 64;
+    struct fact_change *changes = realloc(plan->changes, room * sizeof *changes);
+    if (changes == NULL) {
+      plan->failed = true;
+      return;
+    }
+    plan->changes = changes;
+    plan->room = room;
+  }
+  plan->changes[plan->count++] = change;
+}
+
+static void tell(const struct overrides *o) {
+  if (o->options.changed != NULL)
+    o->options.changed(o->options.arg);
+}
+
+static int64_t now(const struct overrides *o) {
+  return o->options.now_ms() / 1000;
+}
+
+static void note_expiry(struct overrides *o, const struct store_override *override) {
+  if (override->expires_at != 0 && (o->next_expiry == 0 || override->expires_at < o->next_expiry))
+    o->next_expiry = override->expires_at;
+}
+
+static bool is_over(const struct overrides *o, const struct store_override *override) {
+  return override->expires_at != 0 && override->expires_at <= now(o);
+}
+
+/* ---- loading ----------------------------------------------------------------------------------
+ */
+
+struct loading {
+  struct overrides *overrides;
+  struct override_table table;
+  bool failed;
+};
+
+static bool load_one(void *arg, const struct store_override *from) {
+  struct loading *loading = arg;
+  struct override *copy = override_copy(from);
+  if (copy == NULL || !override_table_reserve(&loading->table, from->key.domain, 1)) {
+    free(copy);
+    loading->failed = true;
+    return false;
+  }
+  if (is_over(loading->overrides, from))
+    copy->state = OVERRIDE_EXPIRED;
+  free(override_table_put(&loading->table, copy));
+  return true;
+}
+
+/* All of the store, in a table of its own. */
+static bool load_table(struct overrides *o, struct override_table *table, char *why) {
+  struct loading loading = {.overrides = o};
+  bool ok = override_table_init(&loading.table);
+  loading.failed = !ok;
+  ok = ok && store_load(o->store, NULL, load_one, &loading, why);
+  if (ok && !loading.failed) {
+    *table = loading.table;
+    return true;
+  }
+  if (loading.failed)
+    snprintf(why, STORE_WHY, "out of memory, or the state store holds what is no domain name");
+  override_table_close(&loading.table);
+  return false;
+}
+
+static bool count_one(void *arg, const struct override_domain *domain, struct override *override) {
+  struct overrides *o = arg;
+  (void)domain;
+  if (override->state != OVERRIDE_IN_FORCE)
+    o->idle++;
+  else
+    note_expiry(o, &override->data);
+  return true;
+}
+
+/* Finds out anew what is out of force, and when the next one will be. */
+static void recount(struct overrides *o) {
+  o->idle = 0;
+  o->next_expiry = 0;
+  override_table_visit(&o->table, count_one, o);
+}
+
+static bool force_one(void *arg, const struct override_domain *domain, struct override *override) {
+  struct overrides *o = arg;
+  const struct store_key *key = &override->data.key;
+  if (override->state != OVERRIDE_IN_FORCE || key->kind == STORE_WEIGHT)
+    return true;
+  uint8_t field = key->kind == STORE_STATUS ? FACT_MANUAL
+                  : key->family == 4        ? FACT_FORCED4
+                                            : FACT_FORCED6;
+  return facts_force(o->options.facts, domain->owner, key->endpoint, field,
+                     (uint8_t) override->data.value);
+}
+
+static bool open_all(struct overrides *o, char *why) {
+  char *path = o->options.state != NULL ? fs_join(o->options.state, "store.db") : NULL;
+  if (o->options.state != NULL && path == NULL) {
+    snprintf(why, STORE_WHY, "out of memory");
+    return false;
+  }
+  o->store = store_open(path, why);
+  free(path);
+  if (o->store == NULL || !migrate_status_file(o->options.state, o->store, why) ||
+      !load_table(o, &o->table, why))
+    return false;
+  if (store_read_only(o->store))
+    log_warning("the state store in %s cannot be written: what was set stays in force, nothing can "
+                "be changed",
+                o->options.state);
+  recount(o);
+  if (override_table_visit(&o->table, force_one, o))
+    return true;
+  snprintf(why, STORE_WHY, "out of memory");
+  return false;
+}
+
+struct overrides *overrides_open(const struct overrides_options *options, char *why) {
+  struct overrides *o = calloc(1, sizeof *o);
+  if (o == NULL) {
+    snprintf(why, STORE_WHY, "out of memory");
+    return NULL;
+  }
+  o->options = *options;
+  if (open_all(o, why))
+    return o;
+  overrides_close(o);
+  return NULL;
+}
+
+void overrides_close(struct overrides *o) {
+  if (o == NULL)
+    return;
+  override_table_close(&o->table);
+  store_close(o->store);
+  free(o);
+}
+
+/* ---- a new view -------------------------------------------------------------------------------
+ */
+
+static bool attach_one(void *arg, const struct override_domain *domain, struct override *override) {
+  struct served *served = arg;
+  struct fact_change change;
+  if (override->state != OVERRIDE_IN_FORCE || override->data.key.kind != STORE_WEIGHT ||
+      !override_target_find(served, domain->owner, &override->data.key, &change))
+    return true;
+  return facts_set_weight(served, change.domain, change.entry, override->data.value);
+}
+
+bool overrides_attach(struct overrides *o, struct served *served) {
+  return override_table_visit(&o->table, attach_one, served);
+}
+
+struct search {
+  struct overrides *overrides;
+  const struct served *served;
+};
+
+static bool find_gone(void *arg, const struct override_domain *domain, struct override *override) {
+  struct search *search = arg;
+  struct fact_change change;
+  if (override->state != OVERRIDE_IN_FORCE ||
+      override_target_find(search->served, domain->owner, &override->data.key, &change))
+    return true;
+  char text[OVERRIDE_TEXT];
+  override->state = OVERRIDE_GONE;
+  search->overrides->idle++;
+  log_notice("%s, set by %s, is dropped: the configuration has no such target",
+             override_text(&override->data, text), override->data.who);
+  return true;
+}
+
+static void clean_up(struct overrides *o);
+
+void overrides_published(struct overrides *o, struct served *served) {
+  struct search search = {.overrides = o, .served = served};
+  size_t before = o->idle;
+  override_table_visit(&o->table, find_gone, &search);
+  if (o->idle == before)
+    return;
+  clean_up(o);
+  tell(o);
+}
+
+/* ---- commit -----------------------------------------------------------------------------------
+ */
+
+struct commit {
+  struct overrides *overrides;
+  const struct store_batch *batch;
+  uint64_t *revision;
+  int64_t *ids;
+  bool repeated;
+  enum store_result result;
+};
+
+/* The point of no return. */
+static bool write_commit(void *arg, char *why) {
+  struct commit *c = arg;
+  c->result = store_commit(c->overrides->store, c->batch, c->revision, c->ids, &c->repeated, why);
+  return c->result == STORE_DONE && !c->repeated;
+}
+
+/* Adds what a change does to facts; false if there is no such target. */
+static bool plan_change(const struct overrides *o, const struct served *served,
+                        struct store_change *change, struct plan *plan, char *why) {
+  struct store_key *key = &change->override.key;
+  const struct override_domain *domain = override_table_domain(&o->table, key->domain);
+  struct fact_change fact;
+  if (override_target_find(served, domain->owner, key, &fact)) {
+    if (key->kind == STORE_WEIGHT)
+      key->region = override_target_region(served, domain->owner, key->region);
+    fact.value = override_target_value(key, change->drop ? NULL : &change->override);
+    plan_add(plan, fact);
+    return true;
+  }
+  if (change->drop && override_table_find(&o->table, key) != NULL)
+    return true;
+  override_target_missing(served, domain->owner, key, why);
+  return false;
+}
+
+/* Makes sure that the table has the domain, but only of what is steered or was overridden. */
+static bool know_domain(struct overrides *o, const struct served *served,
+                        const struct store_key *key, char *why) {
+  struct override_domain *domain = override_table_domain(&o->table, key->domain);
+  uint8_t mixed[NAME_BUF], owner[NAME_BUF];
+  const char *reason = "";
+  if (domain != NULL) {
+    domain->planned = 0;
+    return true;
+  }
+  if (name_from_text(mixed, key->domain, strlen(key->domain), NULL, &reason) == 0) {
+    snprintf(why, STORE_WHY, "`%.200s` is no domain name: %s", key->domain, reason);
+    return false;
+  }
+  name_copy_lower(owner, mixed);
+  if (load_find_domain(served, owner) < 0) {
+    override_target_missing(served, owner, key, why);
+    return false;
+  }
+  if (override_table_reserve(&o->table, key->domain, 0))
+    return true;
+  snprintf(why, STORE_WHY, "out of memory");
+  return false;
+}
+
+/* Everything that may fail, before the store is asked. */
+static bool prepare(struct overrides *o, const struct served *served, struct store_batch *batch,
+                    struct store_change *changes, struct override **copies, struct plan *plan,
+                    char *why) {
+  for (size_t i = 0; i < batch->change_count; i++)
+    if (!know_domain(o, served, &changes[i].override.key, why))
+      return false;
+  for (size_t i = 0; i < batch->change_count; i++) {
+    if (!plan_change(o, served, &changes[i], plan, why))
+      return false;
+    if (changes[i].drop)
+      continue;
+    const char *name = changes[i].override.key.domain;
+    struct override_domain *domain = override_table_domain(&o->table, name);
+    if (!override_table_reserve(&o->table, name, ++domain->planned)) {
+      snprintf(why, STORE_WHY, "out of memory");
+      return false;
+    }
+    if (is_over(o, &changes[i].override)) {
+      snprintf(why, STORE_WHY, "the time until which it shall hold is over already");
+      return false;
+    }
+    copies[i] = override_copy(&changes[i].override);
+    plan->failed = plan->failed || copies[i] == NULL;
+  }
+  if (plan->failed)
+    snprintf(why, STORE_WHY, "out of memory");
+  return !plan->failed;
+}
+
+/* After the commit: cannot fail. */
+static void take_over(struct overrides *o, const struct store_batch *batch,
+                      struct override **copies) {
+  for (size_t i = 0; i < batch->change_count; i++) {
+    struct override *old;
+    if (copies[i] == NULL) {
+      old = override_table_take(&o->table, &batch->changes[i].override.key);
+    } else {
+      note_expiry(o, &copies[i]->data);
+      old = override_table_put(&o->table, copies[i]);
+      copies[i] = NULL;
+    }
+    if (old != NULL && old->state != OVERRIDE_IN_FORCE)
+      o->idle--;
+    free(old);
+  }
+}
+
+enum store_result overrides_commit(struct overrides *o, struct served *served,
+                                   struct store_batch *batch, struct store_change *changes,
+                                   uint64_t *revision, int64_t *ids, char *why) {
+  struct plan plan = {.count = 0};
+  struct commit commit = {
+      .overrides = o, .batch = batch, .revision = revision, .ids = ids, .result = STORE_FAILED};
+  struct fact_commit hook = {.run = write_commit, .arg = &commit};
+  struct override **copies = calloc(batch->change_count + 1, sizeof *copies);
+  if (copies == NULL)
+    snprintf(why, STORE_WHY, "out of memory");
+  bool ok = copies != NULL && overrides_refresh(o, served, why) &&
+            prepare(o, served, batch, changes, copies, &plan, why) &&
+            facts_apply(o->options.facts, served, plan.changes, plan.count, &hook, why);
+  if (ok) {
+    take_over(o, batch, copies);
+    if (batch->change_count > 0)
+      tell(o);
+  }
+  for (size_t i = 0; copies != NULL && i < batch->change_count; i++)
+    free(copies[i]);
+  free(copies);
+  free(plan.changes);
+  return commit.result;
+}
+
+/* ---- other writers ----------------------------------------------------------------------------
+ */
+
+struct comparison {
+  const struct served *served;
+  const struct override_table *other;
+  struct plan plan;
+};
+
+/* Ends what is not in the new table. */
+static bool plan_end(void *arg, const struct override_domain *domain, struct override *override) {
+  struct comparison *c = arg;
+  struct fact_change change;
+  const struct override *other = override_table_find(c->other, &override->data.key);
+  if (override->state != OVERRIDE_IN_FORCE ||
+      (other != NULL && other->state == OVERRIDE_IN_FORCE) ||
+      !override_target_find(c->served, domain->owner, &override->data.key, &change))
+    return true;
+  change.value = override_target_value(&override->data.key, NULL);
+  plan_add(&c->plan, change);
+  return true;
+}
+
+static bool plan_put(void *arg, const struct override_domain *domain, struct override *override) {
+  struct comparison *c = arg;
+  struct fact_change change;
+  if (override->state != OVERRIDE_IN_FORCE)
+    return true;
+  if (override_target_find(c->served, domain->owner, &override->data.key, &change)) {
+    change.value = override->data.value;
+    plan_add(&c->plan, change);
+  } else {
+    override->state = OVERRIDE_GONE;
+  }
+  return true;
+}
+
+bool overrides_refresh(struct overrides *o, struct served *served, char *why) {
+  struct override_table next;
+  struct comparison comparison = {.served = served, .other = &next};
+  if (!store_changed(o->store))
+    return true;
+  if (!load_table(o, &next, why))
+    return false;
+  override_table_visit(&o->table, plan_end, &comparison);
+  override_table_visit(&next, plan_put, &comparison);
+  struct plan *plan = &comparison.plan;
+  bool ok =
+      !plan->failed && facts_apply(o->options.facts, served, plan->changes, plan->count, NULL, why);
+  if (plan->failed)
+    snprintf(why, STORE_WHY, "out of memory");
+  free(plan->changes);
+  override_table_close(ok ? &o->table : &next);
+  if (!ok)
+    return false;
+  o->table = next;
+  recount(o);
+  tell(o);
+  return true;
+}
+
+/* ---- expiry -----------------------------------------------------------------------------------
+ */
+
+static bool plan_expiry(void *arg, const struct override_domain *domain,
+                        struct override *override) {
+  struct comparison *c = arg;
+  struct fact_change change;
+  if (override->state != OVERRIDE_EXPIRED ||
+      !override_target_find(c->served, domain->owner, &override->data.key, &change))
+    return true;
+  change.value = override_target_value(&override->data.key, NULL);
+  plan_add(&c->plan, change);
+  return true;
+}
+
+static bool mark_expired(void *arg, const struct override_domain *domain,
+                         struct override *override) {
+  struct overrides *o = arg;
+  (void)domain;
+  if (override->state == OVERRIDE_IN_FORCE && is_over(o, &override->data)) {
+    char text[OVERRIDE_TEXT];
+    override->state = OVERRIDE_EXPIRED;
+    log_notice("%s, set by %s, has expired", override_text(&override->data, text),
+               override->data.who);
+  }
+  return true;
+}
+
+/* The configuration's values hold again, whether the store can be written or not. */
+static void expire(struct overrides *o, struct served *served) {
+  static struct log_limit limit;
+  struct comparison comparison = {.served = served};
+  char why[FACTS_WHY] = "out of memory";
+  override_table_visit(&o->table, mark_expired, o);
+  override_table_visit(&o->table, plan_expiry, &comparison);
+  struct plan *plan = &comparison.plan;
+  bool ok =
+      !plan->failed && facts_apply(o->options.facts, served, plan->changes, plan->count, NULL, why);
+  free(plan->changes);
+  if (!ok) { /* next_expiry stays: the next tick tries again */
+    log_limited(&limit, LOG_LEVEL_ERROR, "overrides cannot be ended: %s", why);
+    return;
+  }
+  recount(o);
+  clean_up(o);
+  tell(o);
+}
+
+/* Audit rows and drops for all that is out of force. */
+struct cleaning {
+  struct store_change *changes;
+  size_t change_count;
+  struct store_audit *audits;
+  size_t audit_count;
+  bool failed;
+};
+
+static bool clean_domain(struct cleaning *c, const struct override_domain *domain,
+                         enum override_state state) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < domain->count; i++) {
+    const struct store_override *data = &domain->items[i]->data;
+    if (domain->items[i]->state != state)
+      continue;
+    json_t *json = override_json(data, false);
+    if (json == NULL || json_array_append_new(list, json) != 0)
+      c->failed = true;
+    c->changes[c->change_count++] = (struct store_change){.drop = true, .override = *data};
+  }
+  if (json_array_size(list) == 0) {
+    json_decref(list);
+    return !c->failed;
+  }
+  json_t *what = json_pack("{s:o}", "dropped", list);
+  char *text = what != NULL ? json_dumps(what, JSON_COMPACT) : NULL;
+  json_decref(what);
+  if (text == NULL)
+    return false;
+  bool expired = state == OVERRIDE_EXPIRED;
+  c->audits[c->audit_count++] = (struct store_audit){
+      .who = "sluiced",
+      .command = expired ? "expire" : "drop",
+      .domain = domain->name,
+      .what = text,
+      .reason = expired ? "its time was over" : "the configuration has no such target any more"};
+  return true;
+}
+
+static bool collect(const struct override_table *table, struct cleaning *c) {
+  for (size_t i = 0; i < table->capacity; i++) {
+    const struct override_domain *domain = table->slots[i];
+    if (domain != NULL &&
+        (!clean_domain(c, domain, OVERRIDE_EXPIRED) || !clean_domain(c, domain, OVERRIDE_GONE)))
+      return false;
+  }
+  return true;
+}
+
+/* Takes what is out of force out of the store, and out of memory once that is done. */
+static void clean_up(struct overrides *o) {
+  static struct log_limit limit;
+  struct cleaning c = {.changes = calloc(o->idle + 1, sizeof *c.changes),
+                       .audits = calloc(o->idle + 1, sizeof *c.audits)};
+  uint64_t revision;
+  char why[STORE_WHY] = "out of memory";
+  o->retry_at = now(o) + RETRY_SECONDS;
+  bool ok = c.changes != NULL && c.audits != NULL && collect(&o->table, &c);
+  const struct store_batch batch = {.at = now(o),
+                                    .changes = c.changes,
+                                    .change_count = c.change_count,
+                                    .audits = c.audits,
+                                    .audit_count = c.audit_count};
+  ok = ok && store_commit(o->store, &batch, &revision, NULL, NULL, why) == STORE_DONE;
+  for (size_t i = 0; ok && i < c.change_count; i++)
+    free(override_table_take(&o->table, &c.changes[i].override.key));
+  for (size_t i = 0; i < c.audit_count; i++)
+    free((void *)(uintptr_t)c.audits[i].what);
+  free(c.changes);
+  free(c.audits);
+  if (ok)
+    o->idle = 0;
+  else
+    log_limited(&limit, LOG_LEVEL_ERROR,
+                "%zu overrides are out of force, but cannot be taken out of the store: %s", o->idle,
+                why);
+}
+
+unsigned overrides_tick(struct overrides *o, struct served *served) {
+  static struct log_limit limit;
+  char why[STORE_WHY];
+  if (!overrides_refresh(o, served, why))
+    log_limited(&limit, LOG_LEVEL_ERROR, "what another program has set is not taken over: %s", why);
+  int64_t at = now(o);
+  if (o->next_expiry != 0 && o->next_expiry <= at)
+    expire(o, served);
+  else if (o->idle > 0 && (at >= o->retry_at || o->retry_at > at + RETRY_SECONDS))
+    clean_up(o);
+  if (o->next_expiry == 0)
+    return TICK_MS;
+  int64_t left = o->next_expiry * 1000 - o->options.now_ms();
+  return left > TICK_MS ? TICK_MS : left < 1 ? 1 : (unsigned)left;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------
+ */
+
+json_t *overrides_of_domain(const struct overrides *o, const char *name) {
+  const struct override_domain *domain = override_table_domain(&o->table, name);
+  json_t *list = json_array();
+  for (size_t i = 0; list != NULL && domain != NULL && i < domain->count; i++)
+    if (domain->items[i]->state == OVERRIDE_IN_FORCE &&
+        json_array_append_new(list, override_json(&domain->items[i]->data, false)) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  return list;
+}
+
+struct listing {
+  json_t *list;
+  size_t most;
+  bool failed;
+};
+
+static bool list_one(void *arg, const struct override_domain *domain, struct override *override) {
+  struct listing *listing = arg;
+  (void)domain;
+  if (override->state != OVERRIDE_IN_FORCE)
+    return true;
+  if (json_array_append_new(listing->list, override_json(&override->data, true)) != 0) {
+    listing->failed = true;
+    return false;
+  }
+  return listing->most == 0 || json_array_size(listing->list) < listing->most;
+}
+
+json_t *overrides_list(const struct overrides *o, size_t most) {
+  struct listing listing = {.list = json_array(), .most = most};
+  override_table_visit(&o->table, list_one, &listing);
+  if (!listing.failed)
+    return listing.list;
+  json_decref(listing.list);
+  return NULL;
+}
+
+size_t overrides_count(const struct overrides *o) {
+  return o->table.count - o->idle;
+}
+
+const struct store_override *overrides_find(const struct overrides *o,
+                                            const struct store_key *key) {
+  const struct override *override = override_table_find(&o->table, key);
+  return override != NULL && override->state == OVERRIDE_IN_FORCE ? &override->data : NULL;
+}
+
+struct store *overrides_store(struct overrides *o) {
+  return o->store;
+}
