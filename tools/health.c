@@ -2,9 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/cli.h"
+#include "tools/cli_group.h"
 #include "tools/client.h"
 #include "tools/commands.h"
+#include "tools/health.h"
 #include "tools/names.h"
 
 static int override_health(int argc, char **argv) {
@@ -60,30 +61,22 @@ static int override_health(int argc, char **argv) {
   return ok ? CLI_DONE : CLI_FAILED;
 }
 
-static int print_help(void) {
-  fputs("Usage:\n"
-        "  sluice health override DOMAIN ENDPOINT up|down|auto [--family 4|6]\n"
-        "\nCommands:\n"
-        "  override    force what the health checker says about an endpoint\n"
-        "\nOptions:\n"
-        "  --help      this text; `sluice health override --help` tells more\n"
-        "\nExamples:\n"
-        "  sluice health override cdn central-4 down\n"
-        "  sluice health override cdn central-4 auto\n",
-        stdout);
-  return cli_flush() ? CLI_DONE : CLI_FAILED;
-}
-
 int command_health(int argc, char **argv) {
-  if (argc < 2)
-    return cli_usage(
-        "no command given; write `sluice health override DOMAIN ENDPOINT up|down|auto`");
-  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-    return print_help();
-  if (!strcmp(argv[1], "override"))
-    return override_health(argc - 1, argv + 1);
-  static const char *const names[] = {"override"};
-  const char *near = cli_did_you_mean(argv[1], names, CLI_COUNT(names));
-  return cli_usage("unknown command health %s%s", argv[1],
-                   *near ? near : "; sluice health --help lists them");
+  static const struct cli_command commands[] = {
+      {"test", health_test, "run the checks of a domain now and show each phase"},
+      {"override", override_health, "force what the health checker says about an endpoint"},
+  };
+  static const struct cli_group group = {
+      .name = "sluice health",
+      .about = "Without a command: what is checked, and what came of it (see `sluice health "
+               "--json`).",
+      .commands = commands,
+      .count = CLI_COUNT(commands),
+      .plain = health_list,
+      .examples = "sluice health\n"
+                  "sluice health --domain cdn\n"
+                  "sluice health test cdn/central-4\n"
+                  "sluice health override cdn central-4 down",
+  };
+  return cli_group_run(&group, argc, argv);
 }

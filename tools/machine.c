@@ -24,10 +24,39 @@ static bool take(const char *path, const struct yaml_node *root, const char *key
   return *out;
 }
 
+static bool take_deploy(struct machine_deploy *deploy, const char *path,
+                        const struct yaml_node *root) {
+  static const char *const keys[] = {"repository", "branch", "data"};
+  char **places[] = {&deploy->repository, &deploy->branch, &deploy->data};
+  const struct yaml_node *section = yaml_get(root, "deploy");
+  if (!section)
+    return true;
+  if (section->kind != YAML_MAP) {
+    cli_error("%s:%u:%u: `deploy` must be a map", path, section->line, section->column);
+    return false;
+  }
+  for (size_t i = 0; i < section->count; i++) {
+    const struct yaml_node *key = section->pairs[i].key;
+    size_t k = 0;
+    while (k < CLI_COUNT(keys) && strcmp(keys[k], key->text) != 0)
+      k++;
+    if (k == CLI_COUNT(keys)) {
+      cli_error("%s:%u:%u: unknown key `%.100s` in `deploy`%s", path, key->line, key->column,
+                key->text, cli_did_you_mean(key->text, keys, CLI_COUNT(keys)));
+      return false;
+    }
+    if (!take(path, section, keys[k], places[k]))
+      return false;
+  }
+  return true;
+}
+
 static bool take_all(struct machine *machine, const char *path, const struct yaml_node *root) {
+  const struct yaml_node *healthd = yaml_get(root, "healthd");
   if (root->kind == YAML_MAP)
     return take(path, root, "control", &machine->control) &&
-           take(path, root, "state", &machine->state) && take(path, root, "data", &machine->data);
+           take(path, root, "state", &machine->state) && take(path, root, "data", &machine->data) &&
+           (!healthd || take(path, healthd, "control", &machine->healthd));
   cli_error("%s:%u:%u: must be a map of settings", path, root->line, root->column);
   return false;
 }
@@ -69,5 +98,9 @@ void machine_close(struct machine *machine) {
   free(machine->control);
   free(machine->state);
   free(machine->data);
+  free(machine->deploy.repository);
+  free(machine->deploy.branch);
+  free(machine->deploy.data);
+  free(machine->healthd);
   *machine = (struct machine){0};
 }

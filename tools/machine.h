@@ -14,10 +14,18 @@
 /* The option table's line for --settings. */
 #define MACHINE_HELP "the machine's settings (also -c FILE; default\n" MACHINE_SETTINGS ")"
 
+/* `deploy:` */
+struct machine_deploy {
+  char *repository; /* to which configurations are pushed */
+  char *branch;
+  char *data; /* folder of the builds, where it is not `data:` */
+};
+
 struct machine {
   char *control; /* the socket; each of these NULL where the settings do not say */
   char *state;   /* folder of store.db */
   char *data;    /* folder of the builds */
+  char *healthd; /* the checker's control socket: `control:` of its section */
 };
 
 /*

@@ -14,7 +14,7 @@ static const struct cli_command commands[] = {
     {"build", command_build, "make what the server serves from a configuration"},
     {"explain", command_explain, "show how a steered name is answered, layer by layer"},
     {"endpoints", command_endpoints, "enable, disable and reset endpoints"},
-    {"health", command_health, "force what the health checker says about an endpoint"},
+    {"health", command_health, "what is checked and what came of it; check now; force a state"},
     {"status", command_status, "what the server serves and how it does"},
     {"reload", command_reload, "make the server load the current build"},
     {"stop", command_stop, "stop the server"},

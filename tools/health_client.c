@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/health_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tools/cli.h"
+#include "tools/client.h"
+#include "tools/machine.h"
+
+static const char default_socket[] = "/run/sluice/healthd.sock";
+
+/* NULL after an error was printed. */
+static const char *find_socket(const char *given) {
+  static char path[4096];
+  struct machine machine;
+  if (given)
+    return given;
+  const char *variable = getenv("SLUICE_HEALTHD_SOCKET");
+  if (variable && *variable)
+    return variable;
+  if (!machine_read(&machine, NULL))
+    return NULL;
+  snprintf(path, sizeof path, "%s", machine.healthd ? machine.healthd : default_socket);
+  machine_close(&machine);
+  return path;
+}
+
+int health_call(const char *socket_path, json_t *request, json_t **reply) {
+  char why[CLIENT_WHY] = "out of memory";
+  *reply = NULL;
+  const char *path = find_socket(socket_path);
+  if (!path || !request) {
+    if (!request)
+      cli_error("out of memory");
+    json_decref(request);
+    return CLI_FAILED;
+  }
+  enum client_result result = client_try(path, request, CLIENT_WAIT, reply, why);
+  json_decref(request);
+  if (result == CLIENT_ABSENT)
+    cli_error("no health checker listens at %s; start sluice-healthd with --control, or name its "
+              "socket with --socket",
+              path);
+  else if (result != CLIENT_ANSWERED)
+    cli_error("%s", why);
+  int status = result == CLIENT_ANSWERED ? client_judge(*reply) : CLI_FAILED;
+  if (status != CLI_DONE) {
+    json_decref(*reply);
+    *reply = NULL;
+  }
+  return status;
+}
+
+const char *health_span(double seconds, char out[HEALTH_TIME]) {
+  long long s = seconds > 0 && seconds < 1e15 ? (long long)seconds : 0;
+  if (s >= 86400)
+    snprintf(out, HEALTH_TIME, "%lld d %lld h", s / 86400, s / 3600 % 24);
+  else if (s >= 3600)
+    snprintf(out, HEALTH_TIME, "%lld h %lld min", s / 3600, s / 60 % 60);
+  else if (s >= 60)
+    snprintf(out, HEALTH_TIME, "%lld min", s / 60);
+  else
+    snprintf(out, HEALTH_TIME, "%lld s", s);
+  return out;
+}
+
+const char *health_utc(json_int_t when, char out[HEALTH_TIME]) {
+  time_t t = (time_t)when;
+  struct tm tm;
+  if (!gmtime_r(&t, &tm) || !strftime(out, HEALTH_TIME, "%Y-%m-%d %H:%M:%S UTC", &tm))
+    snprintf(out, HEALTH_TIME, "%lld", (long long)when);
+  return out;
+}
+
+const char *health_text(const json_t *object, const char *key, const char *otherwise) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text && *text ? text : otherwise;
+}
+
+void health_what(const json_t *check, char *out, size_t size) {
+  const json_t *port = json_object_get(check, "port");
+  const char *what = health_text(check, "what", NULL);
+  char number[32] = "";
+  if (json_is_integer(port))
+    snprintf(number, sizeof number, ", port %lld", (long long)json_integer_value(port));
+  snprintf(out, size, "%s%s%s%s", health_text(check, "type", "?"), number, what ? ", " : "",
+           what ? what : "");
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client side of the checker's control socket (protocol: healthcheck/control.h), and how times
+ * are shown beside checks.
+ */
+#ifndef SLUICE_TOOLS_HEALTH_CLIENT_H
+#define SLUICE_TOOLS_HEALTH_CLIENT_H
+
+#include <jansson.h>
+
+/* The option table's line for --socket. */
+#define HEALTH_SOCKET_HELP                                                                         \
+  "the checker's control socket (default:\n$SLUICE_HEALTHD_SOCKET, `control:` in section\n"        \
+  "`healthd:` of the settings, else\n/run/sluice/healthd.sock)"
+
+/* As client_call(), to the checker. */
+int health_call(const char *socket_path, json_t *request, json_t **reply);
+
+enum { HEALTH_TIME = 48 };
+
+/* "12 s", "5 min", "3 h 2 min", "4 d 1 h". */
+const char *health_span(double seconds, char out[HEALTH_TIME]);
+
+/* "since 2026-11-30 01:12:01 UTC". */
+const char *health_utc(json_int_t when, char out[HEALTH_TIME]);
+
+/* The text of a member, or `otherwise`. */
+const char *health_text(const json_t *object, const char *key, const char *otherwise);
+
+/* "http, port 8080, /ping" of a check; at most `size` octets with the NUL. */
+void health_what(const json_t *check, char *out, size_t size);
+
+#endif
