@@ -26,6 +26,7 @@ struct machine {
   char *state;   /* folder of store.db */
   char *data;    /* folder of the builds */
   char *healthd; /* the checker's control socket: `control:` of its section */
+  struct machine_deploy deploy;
 };
 
 /*
