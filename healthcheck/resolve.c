@@ -14,11 +14,12 @@
 
 enum {
   FAMILIES = 2,
-  TRIES = 3,        /* per question, with growing patience */
-  TRY_SHARE = 6,    /* the first try has this part of the time: 1 + 2 + 4 of it are all */
-  TRY_MIN = 50,     /* ms */
-  TRY_MAX = 2000,   /* ms */
+  TRIES = 4,        /* per question, with growing patience */
+  TRY_SHARE = 15,   /* the first try has this part of the time: 1 + 2 + 4 + 8 of it are all */
+  TRY_MIN = 100,    /* ms */
+  TRY_MAX = 1000,   /* ms */
   OTHER_WAIT = 300, /* ms for the other family once one has addresses */
+  MESSAGE = 1232,   /* of an answer over UDP: fits every path */
   HOST_MAX = 255,
 };
 
@@ -357,14 +358,16 @@ static int channel_options(const struct resolve *r, struct ares_options *options
   uint64_t left = r->deadline > now ? r->deadline - now : 1;
   uint64_t first = left / TRY_SHARE;
   first = first < TRY_MIN ? TRY_MIN : first > TRY_MAX ? TRY_MAX : first;
-  *options = (struct ares_options){.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOCHECKRESP,
-                                   .timeout = (int)first,
-                                   .tries = TRIES,
-                                   .ndots = 1,
-                                   .sock_state_cb = on_socket,
-                                   .sock_state_cb_data = (void *)r};
+  *options =
+      (struct ares_options){.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOCHECKRESP | ARES_FLAG_EDNS,
+                            .timeout = (int)first,
+                            .tries = TRIES,
+                            .ednspsz = MESSAGE,
+                            .ndots = 1,
+                            .sock_state_cb = on_socket,
+                            .sock_state_cb_data = (void *)r};
   int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-             ARES_OPT_SOCK_STATE_CB;
+             ARES_OPT_EDNSPSZ | ARES_OPT_SOCK_STATE_CB;
   if (r->resolver->server.own) {
     options->lookups = dns_only; /* and with all of these, no file is read */
     mask |= ARES_OPT_LOOKUPS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST;

@@ -22,7 +22,7 @@
 
 enum {
   RESOLVE_ADDRESSES = 8,    /* of one name; of both families the first ones, alternating */
-  RESOLVE_CONCURRENT = 500, /* resolutions that have a socket; others wait their turn */
+  RESOLVE_CONCURRENT = 250, /* resolutions that have a socket; others wait their turn */
   RESOLVE_WHY = 128,
 };
 

@@ -33,6 +33,7 @@ class FakeDNS:
         self.queries = []
         for _ in range(100):
             self.udp = socket.socket(family, socket.SOCK_DGRAM)
+            self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             self.udp.bind((address, 0))
             self.port = self.udp.getsockname()[1]
             self.tcp = socket.socket(family, socket.SOCK_STREAM)
