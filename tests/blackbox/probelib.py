@@ -26,13 +26,13 @@ def settings(kind, timeout=5000, **more):
     return merged
 
 
-def probes(check, targets, *options, programs=None, timeout=sluicelib.DEADLINE):
+def probes(check, targets, *options, programs=None, timeout=sluicelib.DEADLINE, prefix=()):
     """Probes all targets at once; the results in the order in which they came.  Also checks that
     nothing was left behind (sanitizers, descriptors)."""
-    argv = [sluicelib.program("probe_once"), *options]
+    argv = [*prefix, sluicelib.program("probe_once"), *options]
     for name, program in (programs or {}).items():
         argv += ["--program", f"{name}={json.dumps([str(a) for a in program])}"]
-    done = sluicelib.run(*argv, json.dumps(check), *targets, timeout=timeout)
+    done = sluicelib.run(*argv, "--", json.dumps(check), *targets, timeout=timeout)
     assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr}"
     return [json.loads(line) for line in done.stdout.splitlines()]
 

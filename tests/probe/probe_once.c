@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "healthcheck/probe.h"
 
@@ -213,6 +214,10 @@ static int run_all(struct once *once, const struct probe_options *options) {
   if (after != before || status != 0) {
     fprintf(stderr, "probe_once: %u descriptors before, %u after%s\n", before, after,
             status != 0 ? ", and handles are open" : "");
+    return 3;
+  }
+  if (waitpid(-1, NULL, WNOHANG | __WALL) != -1) {
+    fprintf(stderr, "probe_once: there are child processes\n");
     return 3;
   }
   return 0;
