@@ -227,8 +227,9 @@ void schedule_done(struct schedule *s, uint32_t entry, bool hurried, uint64_t no
   if (hurried) {
     e->due = now + hurry_ms(e->interval);
   } else {
-    /* From hurry to its phase: not at once again. */
-    turn_after(e, e->hurried ? now + e->interval / 4 : now);
+    if (!e->hurried)
+      e->turn += e->interval; /* also when jitter had put it before its turn */
+    turn_after(e, e->hurried ? now + e->interval / 4 : now); /* from hurry: not at once again */
     due_at_turn(s, e, now);
   }
   e->hurried = hurried;
