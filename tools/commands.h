@@ -13,6 +13,11 @@ int command_status(int argc, char **argv);
 int command_reload(int argc, char **argv);
 int command_stop(int argc, char **argv);
 int command_health(int argc, char **argv);
+int command_hook(int argc, char **argv);
+int command_hook_install(int argc, char **argv);
+int command_deploys(int argc, char **argv);
+int command_rollback(int argc, char **argv);
+int command_follow(int argc, char **argv);
 int command_endpoints(int argc, char **argv);
 
 #endif

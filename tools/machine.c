@@ -55,6 +55,7 @@ static bool take_all(struct machine *machine, const char *path, const struct yam
   const struct yaml_node *healthd = yaml_get(root, "healthd");
   if (root->kind == YAML_MAP)
     return take(path, root, "control", &machine->control) &&
+           take_deploy(&machine->deploy, path, root) &&
            take(path, root, "state", &machine->state) && take(path, root, "data", &machine->data) &&
            (!healthd || take(path, healthd, "control", &machine->healthd));
   cli_error("%s:%u:%u: must be a map of settings", path, root->line, root->column);

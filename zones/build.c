@@ -488,6 +488,10 @@ bool build_publish(const char *data_dir, const char *id, char *why) {
   return ok;
 }
 
+const char *build_builder(void) {
+  return builder;
+}
+
 void build_current(const char *data_dir, char id[BUILDDIR_ID + 1]) {
   char target[64] = "";
   char *link = fs_join(data_dir, "current");

@@ -58,6 +58,9 @@ bool build_run(const struct model *model, const struct build_options *options,
 /* Switches to a build that was prepared; false with a one-line reason in `why` (512 bytes). */
 bool build_publish(const char *data_dir, const char *id, char *why);
 
+/* Which builder this is: another one makes other files of the same input. */
+const char *build_builder(void);
+
 /* The id of the live build of a data folder; "" without one. */
 void build_current(const char *data_dir, char id[17]);
 

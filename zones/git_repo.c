@@ -56,6 +56,7 @@ bool git_repo_open(const char *path, git_repository **repo, char *why) {
   /* That the repository is another user's (root installs a hook, say) is no danger here: nothing
    * that its configuration names is run. */
   git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
+  git_libgit2_opts(GIT_OPT_ENABLE_FSYNC_GITDIR, 1); /* a deploy that was told is there for good */
   snprintf(what, sizeof what, "open the repository %.150s", path);
   bool ok = git_repository_open_ext(repo, path, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL) == 0 ||
             git_repo_fail(why, what);
