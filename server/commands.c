@@ -13,6 +13,7 @@
 #include "base/name.h"
 #include "base/utf8.h"
 #include "server/commands_state.h"
+#include "server/health_feed.h"
 #include "server/override_target.h"
 #include "server/overrides.h"
 #include "server/secondary.h"
@@ -94,8 +95,7 @@ static json_t *reloaded_json(const struct server_reloaded *reloaded) {
 }
 
 json_t *command_health(const struct server *server) {
-  (void)server;
-  return json_pack("{s:b, s:n}", "connected", 0, "age");
+  return health_feed_json(server->health);
 }
 
 static json_t *run_status(struct server *server) {

@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "server/author.h"
 #include "server/commit_request.h"
+#include "server/health_feed.h"
 #include "server/override_target.h"
 #include "server/overrides.h"
 #include "zones/domain_json.h"
@@ -44,11 +45,14 @@ static const char *zone_of(const struct served *served, uint32_t domain) {
 static json_t *health_json(const struct server *server, uint32_t domain, uint16_t endpoint,
                            int family) {
   static const char *const states[] = {"unknown", "up", "down"};
-  struct fact_health known = facts_health(server->served, domain, endpoint, family);
+  struct fact_health fact = facts_health(server->served, domain, endpoint, family);
+  struct health_known known = health_feed_lookup(server, domain, endpoint, family);
   const struct steer_endpoint *e = &server->served->domains[domain].steer->endpoints[endpoint];
-  return json_pack("{s:s, s:i, s:s, s:b, s:b, s:n, s:n}", "endpoint", e->name, "family", family,
-                   "state", states[known.measured], "checked", (int)(known.measured != 0), "forced",
-                   (int)(known.forced != 0), "since", "why");
+  return json_pack("{s:s, s:i, s:s, s:b, s:b, s:o, s:s?}", "endpoint", e->name, "family", family,
+                   "state", states[known.state], "checked", (int)known.checked, "forced",
+                   (int)(fact.forced != 0), "since",
+                   known.since != 0 ? json_integer((json_int_t)known.since) : json_null(), "why",
+                   known.why);
 }
 
 static json_t *healths_json(const struct server *server, uint32_t domain) {

@@ -15,7 +15,8 @@
  *                   "serial": N|null,"primaries","refreshed","next_refresh","expires" (Unix
  *                   seconds or null),"busy": bool,"error": text|null}],
  *                 "workers": N, "uptime": seconds, "pid": N, "listen": ["127.0.0.1@53", ...],
- *                 "health": {"connected": bool, "age": seconds|null},
+ *                 "health": {"socket","connected": bool, "age": seconds|null, "stale": bool,
+ *                   "error": text|null, "subjects","targets","served": N} (server/health_feed.h),
  *                 "overrides": as in `domain`, each with its "domain"; at most 1000,
  *                 "override_count": N (all of them),
  *                 "geo": {"path","build_epoch","age","ipv6": bool} | null,

@@ -27,7 +27,8 @@ struct facts {
   struct fact_table table;
   char *path; /* or NULL: nothing is kept */
   bool unsaved;
-  uint64_t mark; /* of the latest change */
+  bool ignore_measured; /* what the checker said does not count */
+  uint64_t mark;        /* of the latest change */
 };
 
 /* ---- the file ---------------------------------------------------------------------------------
@@ -128,6 +129,15 @@ bool facts_flush(struct facts *facts, char *why) {
 struct steer_facts facts_of(const struct served *served, uint32_t domain) {
   return (struct steer_facts){.status = served->states[domain].status,
                               .weights = served->states[domain].weights};
+}
+
+/* What layer 2 sees of a record now. */
+static struct steer_status status_now(const struct facts *facts, const struct fact *fact) {
+  if (!facts->ignore_measured)
+    return fact_status(fact);
+  struct fact forced = *fact;
+  forced.values[FACT_HEALTH4] = forced.values[FACT_HEALTH6] = HEALTH_UNKNOWN;
+  return fact_status(&forced);
 }
 
 /* True if layer 2 judges both the same way: not known counts as up. */
@@ -304,8 +314,9 @@ bool facts_attach(struct facts *facts, struct served *served) {
     ok = make_room(served, domain);
     if (ok) {
       served->states[domain].facts[endpoint] = fact;
-      served->states[domain].status[endpoint] = fact_status(fact);
-      if (!is_same_for_layers(fact_status(fact), (struct steer_status){.manual = MANUAL_NONE}))
+      struct steer_status status = status_now(facts, fact);
+      served->states[domain].status[endpoint] = status;
+      if (!is_same_for_layers(status, (struct steer_status){.manual = MANUAL_NONE}))
         refresh_add(&refresh, served, domain, mark);
     }
   }
@@ -363,7 +374,7 @@ static bool change_status(struct facts *facts, struct served *served,
   *undo = (struct undo){.fact = fact, .value = fact->values[change->field], .changed = true};
   fact->values[change->field] = (uint8_t)change->value;
   struct steer_status *status = &served->states[change->domain].status[change->endpoint];
-  struct steer_status next = fact_status(fact);
+  struct steer_status next = status_now(facts, fact);
   if (!is_same_for_layers(*status, next))
     refresh_add(refresh, served, change->domain, facts->mark);
   *status = next;
@@ -371,8 +382,8 @@ static bool change_status(struct facts *facts, struct served *served,
 }
 
 /* Latest first, so that what was changed twice gets its first value back. */
-static void take_back(struct served *served, const struct fact_change *changes, struct undo *undos,
-                      size_t count) {
+static void take_back(const struct facts *facts, struct served *served,
+                      const struct fact_change *changes, struct undo *undos, size_t count) {
   for (size_t i = count; i-- > 0;) {
     struct served_domain *state = &served->states[changes[i].domain];
     struct fact *fact = undos[i].fact;
@@ -383,7 +394,7 @@ static void take_back(struct served *served, const struct fact_change *changes, 
       continue;
     }
     fact->values[changes[i].field] = (uint8_t)undos[i].value;
-    state->status[changes[i].endpoint] = fact_status(fact);
+    state->status[changes[i].endpoint] = status_now(facts, fact);
   }
 }
 
@@ -419,10 +430,51 @@ bool facts_apply(struct facts *facts, struct served *served, const struct fact_c
     for (size_t i = 0; i < count; i++)
       facts->unsaved = facts->unsaved || is_measurement(&changes[i]);
   } else if (undos != NULL) {
-    take_back(served, changes, undos, count);
+    take_back(facts, served, changes, undos, count);
   }
   refresh_close(&refresh, served);
   free(undos);
+  return ok;
+}
+
+/* ---- all of what was measured -----------------------------------------------------------------
+ */
+
+/* Computes the status of all endpoints of a view again. */
+static void update_all(const struct facts *facts, struct served *served, struct refresh *refresh) {
+  for (uint32_t d = 0; d < served->domain_count; d++) {
+    struct served_domain *state = &served->states[d];
+    for (uint32_t e = 0; state->facts != NULL && e < served->domains[d].steer->endpoint_count;
+         e++) {
+      if (state->facts[e] == NULL)
+        continue;
+      struct steer_status next = status_now(facts, state->facts[e]);
+      if (refresh != NULL && !is_same_for_layers(state->status[e], next))
+        refresh_add(refresh, served, d, facts->mark);
+      state->status[e] = next;
+    }
+  }
+}
+
+bool facts_ignore_measured(struct facts *facts, struct served *served, bool ignore) {
+  struct refresh refresh;
+  if (facts->ignore_measured == ignore)
+    return true;
+  bool ok = refresh_init(&refresh, served->domain_count);
+  if (ok) {
+    facts->ignore_measured = ignore;
+    facts->mark++;
+    update_all(facts, served, &refresh);
+    ok = refresh_compute(&refresh, served);
+    if (ok) {
+      refresh_swap(&refresh, served);
+      synchronize_rcu();
+    } else {
+      facts->ignore_measured = !ignore;
+      update_all(facts, served, NULL);
+    }
+  }
+  refresh_close(&refresh, served);
   return ok;
 }
 

@@ -79,6 +79,13 @@ bool facts_apply(struct facts *facts, struct served *served, const struct fact_c
 /* Writes what facts_apply() left unwritten; false with a reason. */
 bool facts_flush(struct facts *facts, char *why);
 
+/*
+ * Whether what the checker said counts: while it does not, all that it measured counts as healthy
+ * (what is forced still holds), in this view and in later ones, and nothing of it is forgotten.
+ * False without memory, and then all is as before.
+ */
+bool facts_ignore_measured(struct facts *facts, struct served *served, bool ignore);
+
 /* The facts of a domain: status and weights in force. */
 struct steer_facts facts_of(const struct served *served, uint32_t domain);
 

@@ -14,6 +14,7 @@
 #include "base/supervisor.h"
 #include "base/utf8.h"
 #include "server/control.h"
+#include "server/health_feed.h"
 #include "server/notify_send.h"
 #include "server/overrides.h"
 #include "server/privileges.h"
@@ -107,6 +108,7 @@ static bool publish(struct server *server, struct served *served, char *why) {
     load_free(served);
     return false;
   }
+  health_feed_attach(server->health, served);
   struct served *old = server->served;
   server->served = served;
   atomic_store_explicit(&server->view, &served->view, memory_order_release);
@@ -321,12 +323,20 @@ static void on_state_tick(uv_timer_t *timer) {
   uv_timer_start(timer, on_state_tick, next, 0);
 }
 
+static void on_overridden(void *arg) {
+  const struct server *server = arg;
+  health_feed_overrides_changed(server->health);
+}
+
 static bool open_state(struct server *server, char *why) {
   server->facts = facts_open(server->settings->state, why);
   if (server->facts == NULL)
     return false;
-  const struct overrides_options options = {
-      .state = server->settings->state, .facts = server->facts, .now_ms = wall_clock_ms};
+  const struct overrides_options options = {.state = server->settings->state,
+                                            .facts = server->facts,
+                                            .now_ms = wall_clock_ms,
+                                            .changed = on_overridden,
+                                            .arg = server};
   server->overrides = overrides_open(&options, why);
   return server->overrides != NULL;
 }
@@ -388,6 +398,15 @@ static void start_watchdog(struct server *server) {
     uv_timer_start(&server->watchdog_timer, on_watchdog, 0, period);
 }
 
+static bool start_health(struct server *server, char *why) {
+  if (server->settings->health == NULL)
+    return true;
+  server->health = health_feed_open(server);
+  if (server->health == NULL)
+    snprintf(why, SERVER_WHY, "out of memory");
+  return server->health != NULL;
+}
+
 /* Tells the secondaries of all zones, now that they will get answers; and later of each change. */
 static void start_notify(struct server *server) {
   const struct settings *settings = server->settings;
@@ -403,7 +422,7 @@ bool server_open(struct server *server, const struct settings *settings, uv_loop
                  char *why) {
   *server = (struct server){.settings = settings, .loop = loop, .started_at = uv_hrtime()};
   if (!open_sockets(server, why) || !drop_privileges(server, why) || !load_first(server, why) ||
-      !start_threads(server, why))
+      !start_threads(server, why) || !start_health(server, why))
     return false;
   uv_timer_init(loop, &server->save_timer);
   server->save_timer.data = server;
@@ -440,6 +459,8 @@ void server_stop(struct server *server) {
   server->tcp = NULL;
   control_close(server->control);
   server->control = NULL;
+  health_feed_close(server->health);
+  server->health = NULL;
   protect_stop(&server->protect);
   secondary_stop(server->secondary);
   notify_send_close(server->notify);
@@ -457,6 +478,7 @@ void server_close(struct server *server) {
   tcp_stop(server->tcp);
   server_tls_stop(&server->tls);
   control_close(server->control);
+  health_feed_close(server->health);
   protect_stop(&server->protect);
   secondary_stop(server->secondary);
   uv_run(server->loop, UV_RUN_DEFAULT);

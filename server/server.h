@@ -25,6 +25,7 @@ typedef void server_reload_fn(void *arg, const char *why, const char *warning);
 
 struct reload_waiter;
 struct control;
+struct health_feed;
 struct secondary;
 struct worker_pool;
 struct notify_send;
@@ -52,6 +53,7 @@ struct server {
   struct tcp *tcp;
   struct server_tls tls;
   struct control *control;
+  struct health_feed *health; /* the checker's feed, or NULL */
   struct notify_send *notify;
   struct secondary *secondary; /* the zones from other primaries */
   uint64_t started_at;         /* uv_hrtime() */

@@ -2,9 +2,11 @@
 #include "server/settings.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "base/diag.h"
 #include "base/fs.h"
@@ -12,10 +14,12 @@
 
 enum { SETTINGS_FILE_MAX = 1 << 20, NSID_MAX = 128, UDP_LEAST = 512, UDP_MOST = 4096 };
 
+enum { HEALTH_PATH_MAX = sizeof((struct sockaddr_un *)0)->sun_path };
+
 /* ---- keys, the same in file and flags ---------------------------------------------------------
  */
 
-enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LISTEN, KEY_TLS_LISTEN, KEY_LOG, KEY_AS };
+enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_SECONDS, KEY_LISTEN, KEY_TLS_LISTEN, KEY_LOG, KEY_AS };
 
 struct key {
   const char *name;
@@ -35,6 +39,7 @@ static const struct key keys[] = {
     TEXT(asn),
     TEXT(control),
     TEXT(health),
+    {"health-stale", KEY_SECONDS, offsetof(struct settings, health_stale), 0, 0},
     TEXT(state),
     TEXT(user),
     TEXT(group),
@@ -81,6 +86,24 @@ static bool set_number(unsigned *place, const struct key *key, const char *text,
   }
   *place = (unsigned)value;
   return true;
+}
+
+/* 600, 600s, 10m, 1h or 7d. */
+static bool set_seconds(unsigned *place, const char *text, char *why) {
+  static const struct {
+    const char *unit;
+    unsigned seconds;
+  } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  size_t digits = strspn(text, "0123456789");
+  unsigned long value = digits > 0 && digits < 7 ? strtoul(text, NULL, 10) : 0;
+  for (size_t i = 0; digits > 0 && digits < 7 && i < sizeof units / sizeof *units; i++) {
+    if (strcmp(text + digits, units[i].unit) != 0 || value * units[i].seconds > UINT_MAX)
+      continue;
+    *place = (unsigned)(value * units[i].seconds);
+    return true;
+  }
+  snprintf(why, SETTINGS_WHY, "`%.100s` is not a time such as 30s, 10m or 1h (0: never)", text);
+  return false;
 }
 
 static bool add_listen(struct settings *settings, const char *text, char *why) {
@@ -133,6 +156,8 @@ static bool set_key(struct settings *settings, const struct key *key, const char
     return set_text(place, text, why);
   case KEY_NUMBER:
     return set_number(place, key, text, why);
+  case KEY_SECONDS:
+    return set_seconds(place, text, why);
   case KEY_LISTEN:
     return add_listen(settings, text, why);
   case KEY_TLS_LISTEN:
@@ -284,6 +309,8 @@ static const char help[] =
     "      --asn FILE        AS numbers (MMDB)\n"
     "      --control SOCKET  Unix socket for `sluice status`, `reload`, `explain`...\n"
     "      --health SOCKET   Unix socket of the health checker\n"
+    "      --health-stale TIME  after so long without news of health all count as healthy\n"
+    "                        (10m, say; default: never, the last known status stays)\n"
     "      --state DIR       keep what was set at run time here, over restarts\n"
     "      --user NAME       become this user once all addresses are bound\n"
     "      --group NAME      its members may use the control socket\n"
@@ -404,6 +431,11 @@ enum settings_result settings_read(struct settings *settings, int argc, char **a
   enum settings_result bad = flags.file != NULL ? SETTINGS_BAD : SETTINGS_USAGE;
   if (settings->nsid != NULL && strlen(settings->nsid) > NSID_MAX) {
     snprintf(why, SETTINGS_WHY, "nsid: at most %d octets are possible", NSID_MAX);
+    return bad;
+  }
+  if (settings->health != NULL && strlen(settings->health) >= HEALTH_PATH_MAX) {
+    snprintf(why, SETTINGS_WHY, "health: the path of a socket has at most %d octets",
+             HEALTH_PATH_MAX - 1);
     return bad;
   }
   if (!settings_protect_check(&settings->protect, why))

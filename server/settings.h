@@ -32,6 +32,8 @@ struct settings {
   char *asn;                 /* AS number file, or NULL */
   char *control;             /* control socket, or NULL: none */
   char *health;              /* the checker's socket, or NULL: none */
+  unsigned health_stale;     /* seconds without news of health after which all count as healthy; 0:
+                                never */
   char *state;               /* folder for what must survive a restart, or NULL: nothing is kept */
   char *user;                /* to become after binding, or NULL */
   char *group;               /* whose members may use the control socket, or NULL */

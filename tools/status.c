@@ -170,10 +170,15 @@ static void print_health(const json_t *health) {
   const json_t *age = json_object_get(health, "age");
   bool known = json_is_number(age);
   const char *what = json_is_true(json_object_get(health, "connected")) ? "the checker is connected"
+                     : json_is_true(json_object_get(health, "stale"))
+                         ? "NO checker is connected for so long that ALL COUNT AS HEALTHY"
                      : known ? "NO checker is connected; the last known health is used"
                              : "no checker is connected; endpoints never judged count as healthy";
   wrap_print("health", INDENT, "%s%s%s%s", what, known ? ", last heard " : "",
              known ? span(json_number_value(age), text) : "", known ? " ago" : "");
+  const char *error = string(health, "error", NULL);
+  if (error != NULL)
+    wrap_print("", INDENT, "%s: %s", string(health, "socket", "?"), error);
 }
 
 static void print_geo(const json_t *geo) {
