@@ -39,6 +39,7 @@ struct probe_more {
   struct resolve *query;
   struct sockaddr_storage addresses[PROBE_ADDRESSES];
   size_t count, at;
+  struct probe_result best; /* of the addresses that failed, the one that got furthest; the first */
 };
 
 static void begin(struct probe_more *more);
@@ -148,6 +149,27 @@ static void set_port(struct sockaddr_storage *address, uint16_t port) {
     ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+static int phases_of(const struct probe_result *result) {
+  int count = 0;
+  for (int i = PHASE_CONNECT; i < PHASE_ALL; i++)
+    count += result->phase_us[i] >= 0;
+  return count;
+}
+
+/* Of a host name, the address tried now failed: the failure that tells most is kept. */
+static void keep_failure(struct probe_more *more) {
+  if (more->probe.target->family != 0)
+    return;
+  name_address(more);
+  const struct probe_result *now = &more->probe.result, *best = &more->best;
+  bool better = best->reason[0] == '\0' || (best->own_fault && !now->own_fault) ||
+                (best->own_fault == now->own_fault && phases_of(now) > phases_of(best));
+  if (better)
+    more->best = more->probe.result;
+  else
+    more->probe.result = more->best;
+}
+
 /* Starts the kind for addresses[at] and further ones until one could start; false if none could. */
 static bool start_kind(struct probe_more *more) {
   struct probe *probe = &more->probe;
@@ -161,14 +183,14 @@ static bool start_kind(struct probe_more *more) {
     set_port(&probe->address, probe->check->port);
     for (int i = PHASE_CONNECT; i < PROBE_PHASES; i++)
       probe->result.phase_us[i] = -1;
+    probe->result.own_fault = false;
     arm(more, TIMER_DEADLINE, probe_left(probe));
     void *shared = probe->set->shared[slot_of(probe->check->type)];
     if (kind_of(probe->check->type)->start(probe, shared, &probe->state, &probe->result))
       return true;
     probe->state = NULL;
     probe->result.ok = false;
-    if (probe->target->family == 0)
-      name_address(more);
+    keep_failure(more);
   }
   return false;
 }
@@ -178,8 +200,8 @@ static void next_address(struct probe_more *more) {
   struct probe *probe = &more->probe;
   if (!probe->result.ok && begin_again(more))
     return;
-  if (!probe->result.ok && probe->target->family == 0)
-    name_address(more);
+  if (!probe->result.ok)
+    keep_failure(more);
   more->at++;
   if (!probe->result.ok && more->at < more->count && start_kind(more))
     return;
@@ -265,6 +287,7 @@ static void begin(struct probe_more *more) {
   struct probe *probe = &more->probe;
   struct probe_set *set = probe->set;
   memset(&probe->result, 0, sizeof probe->result);
+  memset(&more->best, 0, sizeof more->best);
   for (int i = 0; i < PROBE_PHASES; i++)
     probe->result.phase_us[i] = -1;
   uv_update_time(set->loop);

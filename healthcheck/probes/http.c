@@ -40,9 +40,11 @@ struct http {
   struct tls_refusal refusal;
   enum http_stop stop;
   int socket_error;
-  uint64_t started_ns;
-  int64_t tls_began_us; /* since the start; libcurl tells no end of connect before that of TLS */
-  long status;          /* of the last response that began; 0: none */
+  /* When the socket was made, and how long connecting took where TLS follows: libcurl tells only
+   * when both were done. */
+  uint64_t socket_ns;
+  int64_t connect_us;
+  long status; /* of the last response that began; 0: none */
   bool headers_done;
   bool found;
   size_t header_octets, body_octets;
@@ -89,8 +91,9 @@ static int64_t point(const struct http *http, CURLINFO info) {
 
 static void note_phases(const struct http *http) {
   int64_t *phase_us = http->probe->result.phase_us;
-  int64_t connected =
-      http->tls_began_us > 0 ? http->tls_began_us : point(http, CURLINFO_CONNECT_TIME_T);
+  int64_t connected = http->connect_us > 0
+                          ? point(http, CURLINFO_NAMELOOKUP_TIME_T) + http->connect_us
+                          : point(http, CURLINFO_CONNECT_TIME_T);
   int64_t tls = point(http, CURLINFO_APPCONNECT_TIME_T);
   int64_t ready = point(http, CURLINFO_PRETRANSFER_TIME_T);
   int64_t first = point(http, CURLINFO_STARTTRANSFER_TIME_T);
@@ -134,7 +137,7 @@ static struct http_end end_of(const struct http *http, CURLcode code) {
       .libcurl_text = http->libcurl_text,
       .host = http->host,
       .tls = is_tls(http),
-      .tls_began = http->tls_began_us > 0,
+      .tls_began = http->connect_us > 0,
   };
 }
 
@@ -228,6 +231,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     http->stop = HTTP_OTHER_ADDRESS;
     return CURL_SOCKET_BAD;
   }
+  http->socket_ns = uv_hrtime();
   int fd = socket(to->family, to->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to->protocol);
   if (fd < 0) {
     http->stop = HTTP_NO_SOCKET;
@@ -393,7 +397,7 @@ static CURLcode set_context(CURL *easy, void *context, void *arg) {
   struct http *http = arg;
   char why[TLS_WHY];
   (void)easy;
-  http->tls_began_us = (int64_t)((uv_hrtime() - http->started_ns) / 1000) + 1;
+  http->connect_us = (int64_t)((uv_hrtime() - http->socket_ns) / 1000) + 1;
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   if (is_tls(http) && !http->probe->check->verify)
@@ -413,6 +417,7 @@ static bool set_tls(struct http *http) {
   bool verify = !is_tls(http) || check->verify;
   if (!is_tls(http) && !check->follow_redirects)
     return true;
+  SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
   SET(CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
   SET(CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
   SET(CURLOPT_CAINFO, NULL); /* libcurl would parse it each time */
@@ -470,7 +475,6 @@ static bool start_http(struct probe *probe, void *shared, void **state,
   http->probe = probe;
   http->shared = shared;
   http->transfer.done = on_done;
-  http->started_ns = uv_hrtime();
   const struct sockaddr_storage *address = &probe->address;
   const void *bytes = address->ss_family == AF_INET6
                           ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr

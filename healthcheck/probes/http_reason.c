@@ -142,6 +142,15 @@ static void broken_reason(const struct http_end *end, char *to, size_t size) {
     snprintf(to, size, "%s %s", reason_broken(error), place(end));
 }
 
+static void closed_reason(const struct http_end *end, char *to, size_t size) {
+  if (end->status == 0)
+    snprintf(to, size, "closed by the peer without a response");
+  else if (end->status < 200)
+    snprintf(to, size, "closed by the peer after status %ld", end->status);
+  else
+    snprintf(to, size, "closed by the peer %s", place(end));
+}
+
 static void stop_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
   switch (end->stop) {
   case HTTP_MANY_HEADERS:
@@ -186,7 +195,8 @@ void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fa
   }
   switch (end->code) {
   case CURLE_OK: /* libcurl takes the end of the connection for the end of the headers */
-    snprintf(to, size, "closed by the peer %s", place(end));
+  case CURLE_GOT_NOTHING:
+    closed_reason(end, to, size);
     return;
   case CURLE_COULDNT_CONNECT:
     if (end->tls_began)
@@ -202,9 +212,6 @@ void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fa
     return;
   case CURLE_SSL_CONNECT_ERROR:
     tls_reason(end, to, size);
-    return;
-  case CURLE_GOT_NOTHING:
-    snprintf(to, size, "closed by the peer without a response");
     return;
   case CURLE_PARTIAL_FILE:
     snprintf(to, size, "closed by the peer in the middle of the body");
