@@ -26,6 +26,11 @@ def settings(kind, timeout=5000, **more):
     return merged
 
 
+def command(check, *options):
+    """What runs probes of the targets that are appended."""
+    return [sluicelib.program("probe_once"), *options, json.dumps(check)]
+
+
 def probes(check, targets, *options, programs=None, timeout=sluicelib.DEADLINE, prefix=()):
     """Probes all targets at once; the results in the order in which they came.  Also checks that
     nothing was left behind (sanitizers, descriptors)."""
@@ -43,7 +48,7 @@ def probe(check, target, *options, **keywords):
     return result
 
 
-def measured(check, targets, *options, timeout=sluicelib.DEADLINE):
+def measured(check, targets, *options, **keywords):
     """Results as of probes(), and what they took: {"cpu_us", "grown_kb"}."""
-    *results, usage = probes(check, targets, "--usage", *options, timeout=timeout)
+    *results, usage = probes(check, targets, "--usage", *options, **keywords)
     return results, usage

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes of type tcp: connect, send, expect; peers that refuse, hang, reset, flood."""
 import contextlib
+import signal
 import socket
+import threading
 
 import pytest
 
 import reportlib
 import sluicelib
 from peerlib import Peer, drip, endless, hang, reset
-from probelib import measured, probe, probes, settings
+from probelib import command, measured, probe, probes, settings
 
 LIMIT = 65536
 NOT_IN_64K = "the expected text is not in the first 64 KiB of what came"
@@ -160,11 +162,41 @@ def test_cancelled_in_the_middle(option):
         silent.released.set()
 
 
-def test_out_of_descriptors_is_no_verdict():
+@pytest.mark.parametrize("kind, phase", [("tcp", "waiting for the expected text"),
+                                         ("http", "waiting for the response")])
+def test_out_of_descriptors_is_no_verdict(kind, phase):
     """The checker's own lack says nothing about the peer."""
     with Peer(hang) as peer:
-        check = settings("tcp", port=peer.port, expect={"data": "ready"}, timeout=1500)
+        check = settings(kind, port=peer.port, expect={"data": "ready"}, timeout=1500)
         results = probes(check, ["127.0.0.1"] * 60, prefix=["prlimit", "--nofile=40"])
     lacking = [r for r in results if r["own_fault"]]
     assert lacking and {r["reason"] for r in lacking} == {"this machine has no descriptors left"}
-    assert {r["reason"] for r in results if not r["own_fault"]} == {"timeout in waiting for the expected text"}
+    assert {r["reason"] for r in results if not r["own_fault"]} == {f"timeout in {phase}"}
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_stopped_for_longer_than_the_deadline(ends):
+    """What is seen after the checker itself did not run is no failure: the probe begins anew."""
+    first, stopped = threading.Event(), threading.Event()
+
+    def behave(peer, sock):
+        if len(peer.accepted) > 1:
+            sock.sendall(b"ready")
+            hang(peer, sock)
+        else:
+            first.set()
+            stopped.wait(sluicelib.DEADLINE)
+            if not ends:
+                hang(peer, sock)
+
+    with Peer(behave) as peer:
+        check = settings("tcp", port=peer.port, expect={"data": "ready"}, timeout=1500)
+        run = sluicelib.Process(*command(check), "127.0.0.1")
+        assert first.wait(sluicelib.DEADLINE)
+        run.signal(signal.SIGSTOP)
+        stopped.set()
+        threading.Event().wait(2.5)  # the time that it does not run
+        run.signal(signal.SIGCONT)
+        assert run.wait() == 0
+        assert '"ok": true' in run.log
+        assert len(peer.accepted) == 2
