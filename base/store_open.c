@@ -13,7 +13,7 @@
 enum {
   SCHEMA_VERSION = 1,
   APPLICATION_ID = 0x736c7563, /* "sluc" */
-  BUSY_MS = 2000,              /* how long another writer is waited for */
+  BUSY_MS = 1000,              /* how long another writer is waited for */
   FILE_MODE = 0600,
   CHECK_BYTES = 256 << 20, /* a larger file is not read as a whole at each start */
 };
