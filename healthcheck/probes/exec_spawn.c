@@ -31,7 +31,7 @@ enum {
 };
 
 /* The child's code is not instrumented: its stack ends without a return. */
-#define CHILD __attribute__((no_sanitize_address, no_sanitize_undefined, no_sanitize_thread))
+#define CHILD __attribute__((no_sanitize_address, no_sanitize_thread))
 
 struct exec_spawner {
   int null;       /* /dev/null, above 2 */
