@@ -177,6 +177,16 @@ static void take_result(struct slot *slot, const struct probe_result *result, ui
     engine_tell_slot(slot);
 }
 
+/* The checker lacks something itself: nothing is known of the peer, but people see why. */
+static void note_own_fault(struct slot *slot, const struct probe_result *result) {
+  static struct log_limit limit;
+  slot->engine->probes_void++;
+  set_why(slot, result->reason);
+  log_limited(&limit, LOG_LEVEL_WARNING, "check %s of %s port %u gave no result: %s",
+              check_type_name(slot->check->check->type), slot->text,
+              (unsigned)slot->check->check->port, result->reason);
+}
+
 static void on_done(void *arg, const struct probe_result *result) {
   struct slot *slot = arg;
   struct engine *engine = slot->engine;
@@ -186,6 +196,8 @@ static void on_done(void *arg, const struct probe_result *result) {
   /* A deadline that passed while this process did not run says nothing of the peer. */
   if (!result->ok && slot->started < engine->stalled_to)
     engine->probes_void++;
+  else if (!result->ok && result->own_fault)
+    note_own_fault(slot, result);
   else
     take_result(slot, result, now);
   schedule_done(engine->schedule, slot->entry, is_undecided(slot), now);
