@@ -25,7 +25,7 @@ static int print_help(const struct cli_group *group) {
   for (size_t i = 0; i < group->count; i++)
     printf("  %-12s%s\n", group->commands[i].name, group->commands[i].about);
   printf("\nOptions:\n"
-         "  --help      this text; `%s COMMAND --help` tells more, with examples\n"
+         "  --help      this text; `%s COMMAND --help` tells more\n"
          "  --version   the version\n"
          "\nExamples:\n",
          group->name);

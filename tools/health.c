@@ -68,8 +68,7 @@ int command_health(int argc, char **argv) {
   };
   static const struct cli_group group = {
       .name = "sluice health",
-      .about = "Without a command: what is checked, and what came of it (see `sluice health "
-               "--json`).",
+      .about = "Without a command: what is checked, and what came of it.",
       .commands = commands,
       .count = CLI_COUNT(commands),
       .plain = health_list,

@@ -13,8 +13,15 @@ import sluicelib
 import toollib
 
 COMMANDS = ["check", "build", "explain", "endpoints", "health", "status", "reload", "stop"]
-HELPS = [[c] for c in COMMANDS] + [["endpoints", "enable"], ["endpoints", "disable"],
-                                   ["endpoints", "reset"], ["health", "override"]]
+HELPS = [[c] for c in COMMANDS] + [["endpoints", c] for c in (
+    "get", "set", "profiles", "reset", "enable", "disable", "drain", "undrain", "history")] + [["health", "override"]]
+STEER = {"owner": "cdn.tm.example.com.", "ttl": 30, "answers": 1, "draw_per": "query", "types": ["A"],
+         "endpoints": [{"name": "one", "enabled": True, "addresses": ["192.0.2.1"]},
+                       {"name": "two", "enabled": True, "addresses": ["192.0.2.2"]}],
+         "regions": [{"name": "global", "atoms": ["global"], "levels": [[["one", 1], ["two", 1]]]}]}
+OVERRIDES = [{"kind": "status", "endpoint": "one", "region": "", "level": 0, "family": 0, "value": 2,
+              "who": "ann", "origin": None, "reason": None, "set_at": 0, "expires_at": 0, "cause": None,
+              "before": None}]
 STATUS = {
     "ok": True,
     "build": {"id": "0123456789abcdef", "commit": None, "commit_time": 0,
@@ -37,6 +44,10 @@ def fails(*args, status, **options):
 
 
 def answer_status(request):
+    if request["command"] == "domain":
+        return {"ok": True, "domain": {"name": request["domain"], "zone": "tm.example.com.", "revision": 7,
+                                       "steer": STEER, "overrides": OVERRIDES, "health": []},
+                "data": "/nowhere", "health": {"connected": True, "age": 0}}
     return STATUS if request["command"] == "status" else {"ok": True}
 
 
@@ -402,18 +413,18 @@ def test_reload_in_part(tmp_path):
 
 
 def test_endpoints_reset(tmp_path):
-    assert "--status is missing" in fails("endpoints", "reset", "cdn", status=2)
-    reply = {"ok": True, "endpoints": ["one", "two"]}
-    with toollib.FakeServer(tmp_path / "s", lambda request: reply) as server:
-        to = ["cdn.example.", "--status", "--reason", "over", "--socket", server.path]
+    with toollib.FakeServer(tmp_path / "s", answer_status) as server:
+        to = ["cdn.tm.example.com.", "--status", "--reason", "over", "--socket", server.path]
         done = sluicelib.sluice("endpoints", "reset", *to)
-        assert done.stdout == ("cdn.example.: one is as configured again\n"
-                               "cdn.example.: two is as configured again\n")
+        assert done.stdout == "cdn.tm.example.com.: one is as configured again\n"
         request = server.requests[-1]
-        assert request.pop("who")
-        assert request == {"command": "manual", "domain": "cdn.example.", "value": "reset",
-                           "reason": "over"}
-        assert json.loads(sluicelib.sluice("endpoints", "reset", "--json", *to).stdout) == reply
+        assert request["expect"] == [["cdn.tm.example.com.", 7]] and len(request["request"]) == 32
+        [change] = request["changes"]
+        assert (change["op"], change["kind"], change["endpoint"]) == ("drop", "status", "one")
+        [audit] = request["audits"]
+        assert (audit["command"], audit["reason"]) == ("reset", "over")
+        reply = json.loads(sluicelib.sluice("endpoints", "reset", "--json", *to).stdout)
+        assert [c["endpoint"] for c in reply["changes"]] == ["one"]
 
 
 def test_status_of_many_zones_is_short(tmp_path):
@@ -431,9 +442,10 @@ def test_requests(tmp_path):
         assert out.stdout == ("cdn.tm.example.com.: one is disabled\n"
                               "cdn.tm.example.com.: two is disabled\n")
         request = server.requests[-1]
-        assert request.pop("who")
-        assert request == {"command": "manual", "domain": "cdn.tm.example.com.", "value": "disable",
-                           "endpoints": ["one", "two"], "reason": "fire"}
+        assert request["command"] == "commit"
+        assert [(c["op"], c["kind"], c["domain"], c["endpoint"], c["value"], c["reason"])
+                for c in request["changes"]] == [("set", "status", "cdn.tm.example.com.", e, 2, "fire")
+                                                 for e in ("one", "two")]
         sluicelib.sluice("health", "override", "cdn.tm.example.com", "one", "down", "--family", "6", *to)
         request = server.requests[-1]
         assert (request["command"], request["value"], request["family"]) == ("override", "down", 6)
@@ -470,6 +482,7 @@ def test_odd_status_does_no_harm(tmp_path, build):
     with toollib.FakeServer(tmp_path / "s", lambda request: odd) as server:
         sluicelib.sluice("status", "--socket", server.path)
         sluicelib.sluice("endpoints", "enable", "cdn", "one", "--socket", server.path, status=2)
+        fails("endpoints", "enable", "cdn.tm.example.com.", "one", "--socket", server.path, status=1)
 
 
 # ---- with a real server ----------------------------------------------------------------------------------
@@ -532,7 +545,7 @@ def test_reset_with_a_server(make_config, start):
     assert [(o["endpoint"], o["kind"], o["family"]) for o in left] == \
         [("one", "health", 4), ("one", "health", 6)]
     out = server.sluice("endpoints", "reset", "cdn", "--status").stdout
-    assert out == "cdn.example.com.: no endpoint was enabled or disabled by hand\n"
+    assert out == "cdn.example.com.: no endpoint was enabled or disabled, and no weight set by hand\n"
     assert "not a steered name" in server.sluice("endpoints", "reset", "www", "--status", status=1).stderr
 
 

@@ -10,7 +10,12 @@
 #include "tools/cli.h"
 #include "tools/wrap.h"
 
-enum { ATTEMPTS = 200, PAUSE_MAX_MS = 40, ITEM = 2 };
+enum {
+  ATTEMPTS = 200,
+  PAUSE_MAX_MS = 40,
+  ITEM = 2,
+  AUDITED = 300, /* changes that the trail tells one by one; it has room for 64 KiB */
+};
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
@@ -168,6 +173,21 @@ static void pause_before(unsigned attempt) {
   nanosleep(&wait, NULL);
 }
 
+/* What the trail gets: of many changes the first ones, and how many there are. */
+static json_t *audited(json_t *what) {
+  json_t *changes = json_object_get(what, "changes");
+  size_t count = json_array_size(changes);
+  json_t *copy = json_copy(what);
+  if (count <= AUDITED || !copy)
+    return copy;
+  json_t *some = json_array();
+  for (size_t i = 0; i < AUDITED; i++)
+    json_array_append(some, json_array_get(changes, i));
+  json_object_set_new(copy, "changes", some);
+  json_object_set_new(copy, "change_count", json_integer((json_int_t)count));
+  return copy;
+}
+
 static int attempt(struct backend *backend, const struct change *change, const struct state *state,
                    struct change_result *result, bool *again) {
   struct plan plan = {
@@ -187,8 +207,8 @@ static int attempt(struct backend *backend, const struct change *change, const s
     json_object_set_new(plan.what, "until", json_integer(change->expires_at));
   if (status == CLI_DONE && !change->dry_run && json_array_size(plan.changes) > 0) {
     json_t *audit =
-        json_pack("{s:s, s:s, s:O, s:o}", "command", change->command, "domain", state->name, "what",
-                  plan.what, "reason", text_or_null(change->reason));
+        json_pack("{s:s, s:s, s:o, s:o}", "command", change->command, "domain", state->name, "what",
+                  audited(plan.what), "reason", text_or_null(change->reason));
     enum backend_commit done = apply_all(backend, &plan, audit, &status);
     *again = done == BACKEND_CONFLICT;
     result->unknown = done == BACKEND_UNKNOWN;

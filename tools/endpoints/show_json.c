@@ -36,8 +36,9 @@ static json_t *health_json(const struct state *state, const struct steer_endpoin
     if (!endpoint->host && (f ? endpoint->addr6_count : endpoint->addr4_count) == 0)
       continue;
     json_object_set_new(object, f ? "6" : "4",
-                        json_pack("{s:s, s:b, s:b, s:o, s:o}", "state", words[health->health],
-                                  "checked", (int)health->checked, "forced", (int)health->forced,
+                        json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "state", words[health->health],
+                                  "measured", words[health->measured], "checked",
+                                  (int)health->checked, "forced", (int)(health->forced != NULL),
                                   "since", time_or_null(health->since), "why",
                                   text_or_null(health->why)));
   }

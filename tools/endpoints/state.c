@@ -146,17 +146,30 @@ static bool read_health(struct state *state, const json_t *list) {
       return false;
     state->health[endpoint][family == 6] = (struct state_health){
         .health = (enum steer_health)value,
+        .measured = (enum steer_health)value,
         .checked = json_is_true(json_object_get(item, "checked")),
-        .forced = json_is_true(json_object_get(item, "forced")),
         .since = integer(item, "since"),
         .why = text(item, "why"),
     };
-    if (family == 6)
-      state->status[endpoint].health6 = (uint8_t)value;
-    else
-      state->status[endpoint].health4 = (uint8_t)value;
   }
   return true;
+}
+
+/* Forced health counts in the place of what was measured. */
+static void force_health(struct state *state) {
+  for (size_t i = 0; i < state->override_count; i++) {
+    const struct store_override *o = &state->overrides[i];
+    long endpoint = steer_endpoint_find(state->steer, o->key.endpoint);
+    if (o->key.kind != STORE_HEALTH || endpoint < 0)
+      continue;
+    struct state_health *health = &state->health[endpoint][o->key.family == 6];
+    health->forced = o;
+    health->health = o->value == 1 ? HEALTH_UP : HEALTH_DOWN;
+  }
+  for (uint32_t e = 0; e < state->steer->endpoint_count; e++) {
+    state->status[e].health4 = (uint8_t)state->health[e][0].health;
+    state->status[e].health6 = (uint8_t)state->health[e][1].health;
+  }
 }
 
 static void read_feed(struct state *state, const json_t *feed) {
@@ -211,6 +224,7 @@ struct state *state_read(json_t *reply, char *why) {
   problem = "the health of an endpoint is not well-formed";
   if (!read_health(state, json_object_get(domain, "health")))
     goto fail;
+  force_health(state);
   read_feed(state, json_object_get(reply, "health"));
   return state;
 fail:

@@ -16,11 +16,12 @@ enum { STATE_WHY = 512, STATE_STATUS_ENABLED = 1, STATE_STATUS_DISABLED = 2 };
 
 /* What is known of one family of an endpoint. */
 struct state_health {
-  enum steer_health health;
-  bool checked;    /* there is a check */
-  bool forced;     /* by `sluice health override` */
-  int64_t since;   /* Unix seconds, or 0 */
-  const char *why; /* the last result's text, or NULL */
+  enum steer_health health;            /* as it counts: what is forced, else what was measured */
+  enum steer_health measured;          /* unknown: no check, or not decided yet */
+  bool checked;                        /* there is a check, with a verdict or not */
+  const struct store_override *forced; /* by `sluice health override`, or NULL */
+  int64_t since;                       /* Unix seconds, or 0 */
+  const char *why;                     /* the last result's text, or NULL */
 };
 
 struct state {
