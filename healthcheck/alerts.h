@@ -30,7 +30,11 @@ struct alerts_options {
                           * `secrets:` of the machine's settings; or NULL */
   const json_t *allow;   /* networks that webhooks may go to beside public ones, or NULL */
   uint32_t group_ms;     /* how long changes are gathered before they are told; 0: the default */
+  uint32_t quiet_ms;     /* how long a flapping incident must be quiet before it is resolved; one
+                          * that comes again within three times as long flaps; 0: the default */
 };
+
+enum { ALERTS_GROUP_MS = 3000, ALERTS_QUIET_MS = 600000 }; /* the defaults */
 
 /* A domain with alerts, as the build's checks.json describes it. */
 struct alerts_domain {
@@ -39,16 +43,21 @@ struct alerts_domain {
   const json_t *alerts;             /* normalised `alerts:`: on, page, to; or null: none */
 };
 
+/* Options are copied.  NULL with one line in `why` (ALERTS_WHY octets). */
 struct alerts *alerts_open(uv_loop_t *loop, const struct alerts_options *options, char *why);
+/* What was not told or sent yet stays in the spool; handles are closed in the loop. */
 void alerts_close(struct alerts *alerts);
 
-/* A new list of checks: all domains (index = order), with the routes of defaults.yaml.  Incidents
- * of what is gone are resolved ("removed from the configuration"). */
+/* A new list of checks: all domains (index = order), with the routes of defaults.yaml.  The health
+ * of all endpoints that are checked is told again before the loop goes on; others are unknown from
+ * now on.  Overrides still hold.  Incidents of what is gone are resolved ("removed from the
+ * configuration").  False with one line in `why`: then nothing has changed. */
 bool alerts_configure(struct alerts *alerts, const json_t *routes,
                       const struct alerts_domain *domains, size_t count, char *why);
 
 /* The health of an endpoint as the feed tells it now (health4/health6 of steer_status), with the
- * reason.  `quiet`: as known from before (first state, saved state), no news. */
+ * reason.  `quiet`: as known from before (first state, saved state): that the endpoint is down is
+ * no news then, but a failover that nobody was told of is. */
 void alerts_health(struct alerts *alerts, uint32_t domain, uint16_t endpoint,
                    enum steer_health health4, enum steer_health health6, const char *why,
                    bool quiet);
