@@ -111,20 +111,19 @@ static bool open_feed(struct engine *engine, char *why) {
   return engine->feed != NULL;
 }
 
-static void say_ready(const struct engine *engine) {
+void engine_say_ready(const struct engine *engine) {
+  if (engine->list == NULL)
+    return;
   log_info("ready: build %s, %u checks", engine->build, engine->list->probe_count);
 }
 
 /* Takes the result of a load into use; false with the reason in load_why. */
 static bool take_loaded(struct engine *engine) {
-  bool first = engine->list == NULL;
   struct list *list = engine->loaded;
   engine->loaded = NULL;
   if (list == NULL || !engine_install(engine, list, engine->load_build, engine->load_why) ||
       !open_feed(engine, engine->load_why))
     return false;
-  if (first)
-    say_ready(engine);
   engine_pump(engine);
   return true;
 }
@@ -148,7 +147,10 @@ static void load_done(uv_work_t *work, int status) {
     tell_waiters(waiting, "the checker is stopping");
     return;
   }
+  bool first = engine->list == NULL;
   bool ok = take_loaded(engine);
+  if (ok && first)
+    engine_say_ready(engine);
   engine->reloaded_at = engine_clock();
   snprintf(engine->reload_error, sizeof engine->reload_error, "%s", ok ? "" : engine->load_why);
   utf8_repair(engine->reload_error);

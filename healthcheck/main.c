@@ -92,6 +92,7 @@ static int run(const struct health_settings *settings) {
   }
   bool ok = open_parts(&program, settings, why);
   if (ok) {
+    engine_say_ready(program.engine);
     supervisor_ready("checking");
     uv_run(&program.loop, UV_RUN_DEFAULT);
     log_info("stopping");
