@@ -353,7 +353,7 @@ struct probe_set *probe_set_open(uv_loop_t *loop, const struct probe_options *op
   set->resolver = resolver_open(loop, options->resolver, why);
   if (set->resolver == NULL)
     goto failed;
-  for (enum check_type i = 0; i < KINDS; i++) {
+  for (enum check_type i = 0; i <= CHECK_EXEC; i++) {
     if (slot_of(i) != i)
       continue;
     const struct probe_kind *kind = kind_of(i);
@@ -372,7 +372,7 @@ void probe_set_close(struct probe_set *set) {
     return;
   while (set->first != NULL)
     forget(set->first);
-  for (enum check_type i = 0; i < KINDS; i++)
+  for (enum check_type i = 0; i <= CHECK_EXEC; i++)
     if (set->opened[i] && kind_of(i)->close != NULL)
       kind_of(i)->close(set->shared[i]);
   resolver_close(set->resolver);
