@@ -85,9 +85,12 @@ static json_t *run_domain(struct server *server, const json_t *request) {
       "{s:s, s:s, s:I, s:o, s:o, s:o}", "name", name, "zone", zone_of(served, (uint32_t)at),
       "revision", (json_int_t)revision, "steer", domain_json_encode(steer), "overrides",
       overrides_of_domain(server->overrides, name), "health", healths_json(server, (uint32_t)at));
-  return json_pack("{s:b, s:o, s:s, s:s?, s:o}", "ok", 1, "domain", domain, "data",
-                   server->settings->data, "default_zone", served->default_zone, "health",
-                   command_health(server));
+  char *data = realpath(server->settings->data, NULL); /* for a reader in another folder */
+  json_t *reply = json_pack("{s:b, s:o, s:s, s:s?, s:o}", "ok", 1, "domain", domain, "data",
+                            data != NULL ? data : server->settings->data, "default_zone",
+                            served->default_zone, "health", command_health(server));
+  free(data);
+  return reply;
 }
 
 static bool add_revision(void *arg, const char *domain, uint64_t revision) {

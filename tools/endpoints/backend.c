@@ -197,8 +197,9 @@ static void unknown_domain(struct backend *backend, const char *name, const char
     if (text)
       names[known++] = text;
   }
-  const char *near = names ? cli_did_you_mean(name, names, known) : "";
-  if (!*near && known > 0 && known <= 5) {
+  const char *near =
+      names && !strstr(error, "did you mean") ? cli_did_you_mean(name, names, known) : "";
+  if (!*near && !strstr(error, "did you mean") && known > 0 && known <= 5) {
     char all[512] = "";
     for (size_t i = 0; i < known; i++)
       snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);

@@ -62,12 +62,10 @@ static bool is_shown(const struct show *show, const struct store_override *o) {
   return o->key.kind != STORE_WEIGHT || is_picked(show, o->key.region);
 }
 
+/* "global level 1 a: weight 5 (configured 1)" */
 static void print_override(FILE *out, const struct show *show, const struct store_override *o) {
   const struct steer_domain *steer = show->state->steer;
   char what[SHOW_OVERRIDE];
-  struct buf author;
-  buf_init(&author);
-  show_author(&author, o, show->now);
   show_override_text(o, what);
   long region = steer_region_find(steer, o->key.region);
   long endpoint = steer_endpoint_find(steer, o->key.endpoint);
@@ -85,21 +83,33 @@ static void print_override(FILE *out, const struct show *show, const struct stor
             o->key.endpoint, what,
             steer->regions[region].levels[o->key.level - 1].entries[at].weight);
   }
-  wrap_to(out, "", BELOW, "%s", buf_text(&author));
-  buf_close(&author);
 }
 
+/* The author stands once below all that were set together. */
 static void print_overrides(FILE *out, const struct show *show) {
+  struct buf before, author;
+  buf_init(&before);
+  buf_init(&author);
   bool first = true;
   for (size_t i = 0; i < show->state->override_count; i++) {
     const struct store_override *o = &show->state->overrides[i];
     if (!is_shown(show, o))
       continue;
+    buf_clear(&author);
+    show_author(&author, o, show->now);
     if (first)
       fputs("\noverrides\n", out);
+    else if (strcmp(buf_text(&before), buf_text(&author)) != 0)
+      wrap_to(out, "", BELOW, "%s", buf_text(&before));
     first = false;
     print_override(out, show, o);
+    buf_clear(&before);
+    buf_add_str(&before, buf_text(&author));
   }
+  if (!first)
+    wrap_to(out, "", BELOW, "%s", buf_text(&before));
+  buf_close(&before);
+  buf_close(&author);
 }
 
 /* ---- status of an endpoint ------------------------------------------------------------------- */
@@ -111,7 +121,7 @@ static const char *health_word(const struct state_health *health) {
   case HEALTH_DOWN:
     return "down";
   default:
-    return health->checked ? "not probed yet" : "no check";
+    return health->checked ? "not probed yet" : "unchecked";
   }
 }
 
@@ -324,13 +334,6 @@ static void print_head(FILE *out, const struct show *show) {
   buf_close(&types);
 }
 
-static bool is_checked(const struct state *state) {
-  for (uint32_t e = 0; e < state->steer->endpoint_count; e++)
-    if (state->health[e][0].checked || state->health[e][1].checked)
-      return true;
-  return false;
-}
-
 static void print_feed(FILE *out, const struct show *show) {
   const struct state *state = show->state;
   char age[TIMES_TEXT];
@@ -340,12 +343,15 @@ static void print_feed(FILE *out, const struct show *show) {
             "the saved overrides; health is not known");
     return;
   }
-  if (!is_checked(state) || (state->feed_connected && !state->feed_stale))
+  if (state->feed_connected && !state->feed_stale)
     return;
-  const char *heard = state->feed_age >= 0 ? times_span(state->feed_age, age) : NULL;
-  wrap_to(out, "", ITEM, "%sHEALTH IS %s%s: the checker is not connected%s%s%s; %s",
+  if (state->feed_age < 0) {
+    wrap_to(out, "", ITEM, "no health checker is connected; what was never checked counts as up");
+    return;
+  }
+  wrap_to(out, "", ITEM, "%sHEALTH IS %s%s: the checker is lost, last heard %s ago; %s",
           mark(show, yellow), state->feed_stale ? "STALE" : "OLD", mark(show, plain),
-          heard ? ", last heard " : "", heard ? heard : "", heard ? " ago" : "",
+          times_span(state->feed_age, age),
           state->feed_stale ? "all count as healthy now" : "the last known status is used");
 }
 
