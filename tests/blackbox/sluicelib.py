@@ -181,12 +181,12 @@ class Port:
 class Process:
     """A long-lived program: its stderr and stdout are read as they come, line by line."""
 
-    def __init__(self, *argv, cwd=None, env=None):
+    def __init__(self, *argv, cwd=None, env=None, stdin=subprocess.DEVNULL):
         self.argv = [str(a) for a in argv]
         self.lines = []
         self._news = threading.Condition()
         self._ended = False
-        self.proc = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.proc = subprocess.Popen(self.argv, stdin=stdin, stdout=subprocess.PIPE,
                                      stderr=subprocess.STDOUT, text=True, cwd=cwd,
                                      errors="backslashreplace", env={**environment(), **(env or {})})
         self._reader = threading.Thread(target=self._read, daemon=True)
