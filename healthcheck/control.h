@@ -18,7 +18,7 @@
  *                 "running": bool,"next_ms": N|null,"users": [[DOMAIN,ENDPOINT],...] (at most 100),
  *                 "user_count": N}]}
  *   test      {"domain","endpoint": NAME|null} -> runs the checks now, beside the schedule:
- *             {"results": [{"endpoint","target","type","port","ok": bool,"why","state",
+ *             {"results": [{"endpoint","target","type","port","what","ok": bool,"why","state",
  *                 "phases_us": {"resolve","connect","tls","send","first_response","all": N|null}}]}
  *   reload    -> loads the list of checks of the current build again; replies when it is in use
  *   stop      -> replies, then the checker saves its state and exits 0

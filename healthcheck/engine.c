@@ -333,7 +333,8 @@ void engine_close(struct engine *engine) {
   engine->next = NULL;
   while (engine->tests != NULL)
     engine_test_cancel(engine->tests);
-  if (!engine_save_now(engine, why))
+  /* One that did not get its feed has found another checker at work, whose file this may be. */
+  if (engine->feed != NULL && !engine_save_now(engine, why))
     log_error("the state of checks cannot be saved: %s", why);
   for (uint32_t i = 0; engine->list != NULL && i < engine->list->probe_count; i++)
     slot_close(engine->slots[i]);

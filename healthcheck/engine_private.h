@@ -133,5 +133,7 @@ void engine_isolation_tick(struct engine *engine, uint64_t now);
 bool engine_find_domain(const struct engine *engine, const char *given, uint32_t *index, char *why);
 bool engine_find_endpoint(const struct engine *engine, uint32_t domain, const char *endpoint,
                           uint16_t *index);
+/* What is asked for: a path, a name, a program; or NULL. */
+const char *engine_what(const struct check *check);
 
 #endif

@@ -95,7 +95,7 @@ static json_t *users_json(const struct engine *engine, const struct slot *slot,
   return users;
 }
 
-static const char *path_of(const struct check *check) {
+const char *engine_what(const struct check *check) {
   return check->type == CHECK_HTTP || check->type == CHECK_HTTPS ? check->path
          : check->type == CHECK_DNS                              ? check->name
          : check->type == CHECK_EXEC                             ? check->program
@@ -112,20 +112,21 @@ static json_t *next_json(const struct engine *engine, const struct slot *slot, u
 static json_t *check_json(const struct engine *engine, const struct slot *slot, json_t *users,
                           uint64_t count, uint64_t now) {
   const struct check *check = slot->check->check;
-  json_t *out = json_pack(
-      "{s:s, s:s, s:o, s:o, s:s, s:I, s:b, s:o, s:o, s:b, s:o, s:o, s:I}", "target", slot->text,
-      "type", check_type_name(check->type), "port",
-      check->port != 0 ? json_integer(check->port) : json_null(), "what",
-      text_or_null(path_of(check)), "state", machine_state_name((enum machine_state)slot->judged),
-      "since", (json_int_t)slot->since, "held", slot->held, "held_ms",
-      slot->held && slot->machine.held_to > now
-          ? json_integer((json_int_t)(slot->machine.held_to - now))
-          : json_null(),
-      "last",
-      slot->at == 0 ? json_null()
-                    : json_pack("{s:b, s:I}", "ok", slot->ok, "at", (json_int_t)slot->at),
-      "running", slot->running != NULL, "next_ms", next_json(engine, slot, now), "users", users,
-      "user_count", (json_int_t)count);
+  json_t *out =
+      json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:b, s:o, s:o, s:b, s:o, s:o, s:I}", "target",
+                slot->text, "type", check_type_name(check->type), "port",
+                check->port != 0 ? json_integer(check->port) : json_null(), "what",
+                text_or_null(engine_what(check)), "state",
+                machine_state_name((enum machine_state)slot->judged), "since",
+                (json_int_t)slot->since, "held", slot->held, "held_ms",
+                slot->held && slot->machine.held_to > now
+                    ? json_integer((json_int_t)(slot->machine.held_to - now))
+                    : json_null(),
+                "last",
+                slot->at == 0 ? json_null()
+                              : json_pack("{s:b, s:I}", "ok", slot->ok, "at", (json_int_t)slot->at),
+                "running", slot->running != NULL, "next_ms", next_json(engine, slot, now), "users",
+                users, "user_count", (json_int_t)count);
   if (out == NULL)
     return NULL;
   json_object_set_new(out, "why", text_or_null(slot->why));

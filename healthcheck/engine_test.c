@@ -73,10 +73,12 @@ static json_t *phases_json(const struct probe_result *result) {
 
 static json_t *try_json(const struct try *try) {
   const struct check *check = try->check->check;
-  return json_pack("{s:s, s:s, s:s, s:o, s:b, s:s, s:o, s:s}", "endpoint", try->endpoint, "target",
-                   try->text, "type", check_type_name(check->type), "port",
-                   check->port != 0 ? json_integer(check->port) : json_null(), "ok", try->result.ok,
-                   "why", try->result.reason, "phases_us", phases_json(&try->result), "state",
+  const char *what = engine_what(check);
+  return json_pack("{s:s, s:s, s:s, s:o, s:s?, s:b, s:s, s:o, s:s}", "endpoint", try->endpoint,
+                   "target", try->text, "type", check_type_name(check->type), "port",
+                   check->port != 0 ? json_integer(check->port) : json_null(), "what", what, "ok",
+                   try->result.ok, "why", try->result.reason, "phases_us",
+                   phases_json(&try->result), "state",
                    machine_state_name((enum machine_state)try->state));
 }
 

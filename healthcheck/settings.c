@@ -283,7 +283,8 @@ static const char help[] =
     "Usage: sluice-healthd --data DIR --feed SOCKET --state FILE [OPTION...]\n"
     "       sluice-healthd -c FILE [OPTION...]\n"
     "\n"
-    "Checks the endpoints that the current build in DIR lists, and tells servers what is up.\n"
+    "Checks the endpoints that the current build in DIR lists, and tells servers\n"
+    "what is up.\n"
     "\n"
     "  -c, --config FILE     read the machine's settings (section `healthd:`); flags win\n"
     "      --data DIR        folder of builds\n"
@@ -305,7 +306,7 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  sluice-healthd --data /var/lib/sluice --feed /run/sluice/health.sock \\\n"
-    "      --state /var/lib/sluice/health.json --control /run/sluice/healthd.sock\n"
+    "      --state /var/lib/sluice/health.json\n"
     "  sluice-healthd -c /etc/sluice/sluice.yaml\n";
 
 enum { OPTION_HELP = 1000, OPTION_VERSION, OPTION_KEY /* and up: keys[] */ };
