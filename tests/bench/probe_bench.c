@@ -4,6 +4,7 @@
  * with CONCURRENCY at a time.
  *
  *   probe_bench [http|tcp] [COUNT] [CONCURRENCY]
+ *   probe_bench listen            the listener alone; prints its port
  */
 #include <arpa/inet.h>
 #include <jansson.h>
@@ -114,6 +115,12 @@ static double seconds(const struct timeval *time) {
 }
 
 int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "listen") == 0) {
+    printf("%u\n", start_listener());
+    fflush(stdout);
+    pause();
+    return 0;
+  }
   struct bench bench = {.count = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000,
                         .concurrency = argc > 3 ? strtoul(argv[3], NULL, 10) : 100};
   struct probe_options options = {0};
