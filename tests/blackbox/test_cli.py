@@ -447,12 +447,11 @@ def test_requests(tmp_path):
                 for c in request["changes"]] == [("set", "status", "cdn.tm.example.com.", e, 2, "fire")
                                                  for e in ("one", "two")]
         sluicelib.sluice("health", "override", "cdn.tm.example.com", "one", "down", "--family", "6", *to)
-        request = server.requests[-1]
-        assert (request["command"], request["value"], request["family"]) == ("override", "down", 6)
-        assert (request["domain"], request["endpoint"]) == ("cdn.tm.example.com.", "one")
+        [change] = server.requests[-1]["changes"]
+        assert [change[k] for k in ("op", "kind", "domain", "endpoint", "family", "value")] == [
+            "set", "health", "cdn.tm.example.com.", "one", 6, 2]
         sluicelib.sluice("health", "override", "else.where.", "one", "auto", *to)
-        assert server.requests[-1]["family"] is None
-        assert server.requests[-1]["domain"] == "else.where."
+        assert server.requests[-1] == {"command": "domain", "domain": "else.where."}  # nothing was forced
         sluicelib.sluice("reload", *to)
         assert server.requests[-1] == {"command": "reload"}
         sluicelib.sluice("stop", *to)

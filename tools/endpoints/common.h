@@ -89,5 +89,6 @@ int endpoints_drain(int argc, char **argv);
 int endpoints_undrain(int argc, char **argv);
 int endpoints_history(int argc, char **argv);
 int endpoints_exposure(int argc, char **argv);
+int endpoints_force_health(int argc, char **argv); /* `sluice health override` */
 
 #endif

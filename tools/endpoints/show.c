@@ -343,10 +343,13 @@ static void print_feed(FILE *out, const struct show *show) {
             "the saved overrides; health is not known");
     return;
   }
-  if (state->feed_connected && !state->feed_stale)
+  if (!state->feed_configured || (state->feed_connected && !state->feed_stale))
     return;
   if (state->feed_age < 0) {
-    wrap_to(out, "", ITEM, "no health checker is connected; what was never checked counts as up");
+    wrap_to(
+        out, "", ITEM,
+        "%sHEALTH IS OLD%s: no checker was heard since the start; the last known status is used",
+        mark(show, yellow), mark(show, plain));
     return;
   }
   wrap_to(out, "", ITEM, "%sHEALTH IS %s%s: the checker is lost, last heard %s ago; %s",

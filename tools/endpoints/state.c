@@ -155,8 +155,10 @@ static bool read_health(struct state *state, const json_t *list) {
   return true;
 }
 
-/* Forced health counts in the place of what was measured. */
+/* Forced health counts in the place of what was measured; and that not once it is stale. */
 static void force_health(struct state *state) {
+  for (uint32_t e = 0; state->feed_stale && e < state->steer->endpoint_count; e++)
+    state->health[e][0].health = state->health[e][1].health = HEALTH_UNKNOWN;
   for (size_t i = 0; i < state->override_count; i++) {
     const struct store_override *o = &state->overrides[i];
     long endpoint = steer_endpoint_find(state->steer, o->key.endpoint);
@@ -174,6 +176,7 @@ static void force_health(struct state *state) {
 
 static void read_feed(struct state *state, const json_t *feed) {
   const json_t *age = json_object_get(feed, "age");
+  state->feed_configured = json_is_string(json_object_get(feed, "socket"));
   state->feed_connected = json_is_true(json_object_get(feed, "connected"));
   state->feed_age = json_is_number(age) ? json_number_value(age) : -1;
   state->feed_stale = json_is_true(json_object_get(feed, "stale"));
@@ -224,8 +227,8 @@ struct state *state_read(json_t *reply, char *why) {
   problem = "the health of an endpoint is not well-formed";
   if (!read_health(state, json_object_get(domain, "health")))
     goto fail;
-  force_health(state);
   read_feed(state, json_object_get(reply, "health"));
+  force_health(state);
   return state;
 fail:
   snprintf(why, STATE_WHY, "what the server tells of the domain cannot be used: %s", problem);
