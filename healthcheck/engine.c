@@ -112,8 +112,10 @@ static bool open_feed(struct engine *engine, char *why) {
 }
 
 void engine_say_ready(const struct engine *engine) {
-  if (engine->list == NULL)
+  if (engine->list == NULL) {
+    log_notice("waiting for a build: %s", engine->load_why);
     return;
+  }
   log_info("ready: build %s, %u checks", engine->build, engine->list->probe_count);
 }
 
@@ -271,11 +273,7 @@ static bool open_parts(struct engine *engine, char *why) {
 /* The first load is waited for, so that a bad list ends the start; a missing build does not. */
 static bool load_first(struct engine *engine, char *why) {
   load_work(&engine->load);
-  if (engine->load_missing) {
-    log_notice("waiting for a build: %s", engine->load_why);
-    return true;
-  }
-  if (take_loaded(engine))
+  if (engine->load_missing || take_loaded(engine))
     return true;
   snprintf(why, ENGINE_WHY, "%s", engine->load_why);
   return false;

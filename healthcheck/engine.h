@@ -24,7 +24,8 @@ struct engine;
  * line in `why` (ENGINE_WHY octets).  `settings` outlive the engine. */
 struct engine *engine_open(uv_loop_t *loop, const struct health_settings *settings, char *why);
 
-/* Says in the log that checks run, unless there is no build yet: then it says so once there is. */
+/* Says in the log that checks run, or that it waits for a build (and then that they run once there
+ * is one). */
 void engine_say_ready(const struct engine *engine);
 
 /* Ends all probes, writes the state file and closes; handles are closed in the loop, which must run
