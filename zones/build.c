@@ -35,6 +35,7 @@ struct run {
   json_t *previous; /* zone name -> entry of the live build's manifest */
   json_t *retired;  /* zone name -> {"serial","input"} of zones that are gone */
   struct buf old_manifest;
+  json_t *old_root;  /* the same as a document, or NULL */
   bool same_builder; /* the live build was made by this builder */
   bool stale;        /* kept zones are not in the live build */
   size_t rebuilt;
@@ -123,7 +124,7 @@ static bool read_previous(struct run *run) {
   if (!ok)
     snprintf(run->why, WHY, "%.300s; remove %.120s to build anew (serials then start again at 1)",
              reason, run->dir.data);
-  json_decref(manifest);
+  run->old_root = manifest;
   free(text);
   free(path);
   return ok;
@@ -339,8 +340,14 @@ static bool keeps_zones(const struct model *model) {
   return false;
 }
 
+/* The hash that the live build's manifest gives for one of its lists, "" without. */
+static void old_sha(const struct run *run, const char *key, char out[BUILDDIR_SHA + 1]) {
+  const char *sha = json_string_value(json_object_get(run->old_root, key));
+  snprintf(out, BUILDDIR_SHA + 1, "%s", sha ? sha : "");
+}
+
 /* A list of the live build, where kept zones are; it must be what its manifest says. */
-static bool read_list(struct run *run, const char *file, const char *sha_key, struct buf *before) {
+static bool read_list(struct run *run, const char *file, const char *wanted, struct buf *before) {
   char path[64];
   char reason[FS_WHY];
   char sha[BUILDDIR_SHA + 1];
@@ -348,12 +355,8 @@ static bool read_list(struct run *run, const char *file, const char *sha_key, st
   size_t len = 0;
   snprintf(path, sizeof path, "current/%s", file);
   char *full = fs_join(run->dir.data, path);
-  bool ok = full && fs_read(full, LIST_LIMIT, &text, &len, reason);
-  json_t *manifest =
-      json_loadb((const char *)run->old_manifest.data, run->old_manifest.len, 0, NULL);
-  const char *wanted = json_string_value(json_object_get(manifest, sha_key));
-  ok = ok && wanted && builddir_sha(text, len, sha) && !strcmp(sha, wanted);
-  json_decref(manifest);
+  bool ok = full && fs_read(full, LIST_LIMIT, &text, &len, reason) &&
+            builddir_sha(text, len, sha) && !strcmp(sha, wanted);
   free(full);
   if (!ok) {
     free(text);
@@ -366,19 +369,31 @@ static bool read_list(struct run *run, const char *file, const char *sha_key, st
   return true;
 }
 
+/* Takes the file over where it is the same (lists can be large), else writes it. */
+static bool keep_or_write(struct run *run, const char *file, const struct buf *out, const char *sha,
+                          const char *before_sha) {
+  if (!strcmp(sha, before_sha) && builddir_has(&run->dir, file, sha) &&
+      builddir_link(&run->dir, file))
+    return true;
+  return builddir_write(&run->dir, file, out->data, out->len, run->why);
+}
+
 static bool put_list(struct run *run, const char *file, const char *sha_key, list_fn *list,
                      char sha[BUILDDIR_SHA + 1]) {
   struct buf out;
   struct buf before;
+  char before_sha[BUILDDIR_SHA + 1];
   bool keeps = keeps_zones(run->model);
   buf_init(&out);
   buf_init(&before);
-  bool ok = !keeps || read_list(run, file, sha_key, &before);
+  old_sha(run, sha_key, before_sha);
+  bool ok = !keeps || read_list(run, file, before_sha, &before);
+  if (ok && keeps) /* most likely it is of nearly the same length: no growing step by step */
+    buf_reserve(&out, before.len + before.len / 64 + 65536);
   ok = ok &&
        ((list(run->model, keeps ? &before : NULL, &out) && builddir_sha(out.data, out.len, sha)) ||
         out_of_memory(run));
-  if (ok)
-    ok = builddir_put(&run->dir, file, out.data, out.len, run->why);
+  ok = ok && keep_or_write(run, file, &out, sha, before_sha);
   buf_close(&before);
   buf_close(&out);
   return ok;
@@ -474,6 +489,7 @@ bool build_run(const struct model *model, const struct build_options *options,
   json_decref(run.zones);
   json_decref(run.previous);
   json_decref(run.retired);
+  json_decref(run.old_root);
   buf_close(&run.old_manifest);
   builddir_close(&run.dir);
   return ok;

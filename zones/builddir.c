@@ -344,17 +344,6 @@ bool builddir_write(struct builddir *dir, const char *file, const void *data, si
   return true;
 }
 
-bool builddir_put(struct builddir *dir, const char *file, const void *data, size_t len, char *why) {
-  char sha[BUILDDIR_SHA + 1];
-  if (!builddir_sha(data, len, sha)) {
-    snprintf(why, FS_WHY, "out of memory");
-    return false;
-  }
-  if (builddir_has(dir, file, sha) && builddir_link(dir, file))
-    return true;
-  return builddir_write(dir, file, data, len, why);
-}
-
 /* ---- switching ----------------------------------------------------------------------------- */
 
 static bool sync_next(const struct builddir *dir) {

@@ -50,9 +50,6 @@ bool builddir_link(struct builddir *dir, const char *file);
 bool builddir_write(struct builddir *dir, const char *file, const void *data, size_t len,
                     char *why);
 
-/* As builddir_write(), but takes the file over when the live build has the same one. */
-bool builddir_put(struct builddir *dir, const char *file, const void *data, size_t len, char *why);
-
 /* Makes all durable, gives the next build its name and switches to it. */
 bool builddir_switch(struct builddir *dir, const char *id, char *why);
 
