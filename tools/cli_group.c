@@ -23,10 +23,10 @@ static int print_help(const struct cli_group *group) {
     printf("\n%s\n", group->about);
   puts("\nCommands:");
   for (size_t i = 0; i < group->count; i++)
-    printf("  %-12s%s\n", group->commands[i].name, group->commands[i].about);
+    printf("  %-14s%s\n", group->commands[i].name, group->commands[i].about);
   printf("\nOptions:\n"
-         "  --help      this text; `%s COMMAND --help` tells more\n"
-         "  --version   the version\n"
+         "  --help        this text; `%s COMMAND --help` tells more\n"
+         "  --version     the version\n"
          "\nExamples:\n",
          group->name);
   print_lines(group->examples);

@@ -13,7 +13,7 @@ static const struct cli_command commands[] = {
     {"check", command_check, "check a configuration and report every problem"},
     {"build", command_build, "make what the server serves from a configuration"},
     {"explain", command_explain, "show how a steered name is answered, layer by layer"},
-    {"endpoints", command_endpoints, "enable, disable and reset endpoints"},
+    {"endpoints", command_endpoints, "see and move the traffic of steered names"},
     {"health", command_health, "what is checked and what came of it; check now; force a state"},
     {"hook", command_hook, "deploys by `git push`"},
     {"deploys", command_deploys, "what was deployed when, and by whom"},
