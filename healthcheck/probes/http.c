@@ -44,8 +44,8 @@ struct http {
    * when both were done. */
   uint64_t socket_ns;
   int64_t connect_us;
+  enum http_step step;
   long status; /* of the last response that began; 0: none */
-  bool headers_done;
   bool found;
   size_t header_octets, body_octets;
   char address[INET6_ADDRSTRLEN];
@@ -131,13 +131,11 @@ static struct http_end end_of(const struct http *http, CURLcode code) {
       .code = code,
       .stop = http->stop,
       .socket_error = http->socket_error,
+      .step = http->step,
       .status = http->status,
-      .headers_done = http->headers_done,
       .refusal = &http->refusal,
       .libcurl_text = http->libcurl_text,
       .host = http->host,
-      .tls = is_tls(http),
-      .tls_began = http->connect_us > 0,
   };
 }
 
@@ -147,7 +145,7 @@ static void on_done(struct http_transfer *transfer, CURLcode code) {
   char reason[PROBE_REASON];
   bool ok = false;
   note_phases(http);
-  if (http->stop == HTTP_ENOUGH || (code == CURLE_OK && http->headers_done)) {
+  if (http->stop == HTTP_ENOUGH || (code == CURLE_OK && http->step == HTTP_BODY)) {
     judge(http, &ok, reason);
   } else {
     struct http_end end = end_of(http, code);
@@ -170,7 +168,7 @@ static bool end_headers(struct http *http) {
   const struct check *check = http->probe->check;
   if (http->status < 200)
     return true;
-  http->headers_done = true;
+  http->step = HTTP_BODY;
   if (check->follow_redirects && http->status >= 300 && http->status <= 399)
     return true;
   if (!is_wanted(check, http->status))
@@ -188,15 +186,15 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg) {
     return 0;
   }
   if (length > 7 && memcmp(line, "HTTP/", 5) == 0 &&
-      (http->status == 0 || http->headers_done || http->status < 200)) {
+      (http->status == 0 || http->step == HTTP_BODY || http->status < 200)) {
     if (memcmp(line + 5, "1.", 2) != 0) {
       http->stop = HTTP_OTHER_VERSION;
       return 0;
     }
     curl_easy_getinfo(http->transfer.easy, CURLINFO_RESPONSE_CODE, &http->status);
-    http->headers_done = false;
+    http->step = HTTP_HEADERS;
   }
-  if (!http->headers_done && is_empty_line(line, length))
+  if (http->step < HTTP_BODY && is_empty_line(line, length))
     return end_headers(http) ? length : 0;
   return length;
 }
@@ -231,6 +229,8 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     http->stop = HTTP_OTHER_ADDRESS;
     return CURL_SOCKET_BAD;
   }
+  http->step = HTTP_CONNECTS;
+  http->status = 0;
   http->socket_ns = uv_hrtime();
   int fd = socket(to->family, to->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to->protocol);
   if (fd < 0) {
@@ -241,11 +241,23 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
   return fd;
 }
 
+/* CURLOPT_PREREQFUNCTION: connected, TLS is ready, the request is sent next. */
+static int note_ready(void *arg, char *to, char *from, int to_port, int from_port) {
+  struct http *http = arg;
+  (void)to;
+  (void)from;
+  (void)to_port;
+  (void)from_port;
+  http->step = HTTP_SENT;
+  return CURL_PREREQFUNC_OK;
+}
+
 /* ---- the request ------------------------------------------------------------------------------
  */
 
-/* Takes brackets and port off `host`, as in "[::1]:8443" or "cdn.example.com:8443". */
-static void take_host(struct http *http) {
+/* Takes brackets and port off `host`, as in "[::1]:8443" or "cdn.example.com:8443".  False for what
+ * would end up in another part of the URL. */
+static bool take_host(struct http *http) {
   const struct probe *probe = http->probe;
   const char *from = probe->check->host != NULL   ? probe->check->host
                      : probe->target->family == 0 ? probe->target->host
@@ -258,7 +270,8 @@ static void take_host(struct http *http) {
   } else if (colon != NULL && strchr(colon + 1, ':') == NULL) {
     length = (size_t)(colon - from);
   }
-  snprintf(http->host, sizeof http->host, "%.*s", (int)length, from);
+  int n = snprintf(http->host, sizeof http->host, "%.*s", (int)length, from);
+  return n > 0 && (size_t)n < sizeof http->host && strcspn(http->host, "/?#@\\%[]") == (size_t)n;
 }
 
 /* The URL; `#` would end what is sent of it. */
@@ -389,6 +402,8 @@ static bool set_limits(struct http *http) {
   SET(CURLOPT_WRITEDATA, http);
   SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
   SET(CURLOPT_OPENSOCKETDATA, http);
+  SET(CURLOPT_PREREQFUNCTION, note_ready);
+  SET(CURLOPT_PREREQDATA, http);
   return ok;
 }
 
@@ -397,6 +412,7 @@ static CURLcode set_context(CURL *easy, void *context, void *arg) {
   struct http *http = arg;
   char why[TLS_WHY];
   (void)easy;
+  http->step = HTTP_SHAKES_HANDS;
   http->connect_us = (int64_t)((uv_hrtime() - http->socket_ns) / 1000) + 1;
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -480,8 +496,10 @@ static bool start_http(struct probe *probe, void *shared, void **state,
                           ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
                           : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
   inet_ntop(address->ss_family, bytes, http->address, sizeof http->address);
-  take_host(http);
-  if (!has_trust(http, result->reason)) {
+  bool ok = take_host(http);
+  if (!ok)
+    snprintf(result->reason, sizeof result->reason, "`host` is no name of a host");
+  if (!ok || !has_trust(http, result->reason)) {
     free_http(http);
     return false;
   }

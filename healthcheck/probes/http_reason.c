@@ -26,19 +26,28 @@ static int socket_error(const struct http_end *end) {
   return (int)error;
 }
 
+static bool is_redirected(const struct http_end *end) {
+  long redirects = 0;
+  curl_easy_getinfo(end->easy, CURLINFO_REDIRECT_COUNT, &redirects);
+  return redirects > 0;
+}
+
 const char *http_phase(const struct http_end *end) {
-  CURL *easy = end->easy;
-  long sent = 0;
-  curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
-  if (info_us(easy, CURLINFO_CONNECT_TIME_T) == 0)
-    return end->tls_began ? "TLS handshake" : "connect";
-  if (end->tls && info_us(easy, CURLINFO_APPCONNECT_TIME_T) == 0)
+  switch (end->step) {
+  case HTTP_CONNECTS:
+    return "connect";
+  case HTTP_SHAKES_HANDS:
     return "TLS handshake";
-  if (sent == 0)
-    return "sending the request";
-  if (info_us(easy, CURLINFO_STARTTRANSFER_TIME_T) == 0)
+  case HTTP_SENT: /* a line that has begun shows nowhere else */
+    if (!is_redirected(end) && info_us(end->easy, CURLINFO_STARTTRANSFER_TIME_T) != 0)
+      return "reading the headers";
     return "waiting for the response";
-  return end->headers_done ? "reading the body" : "reading the headers";
+  case HTTP_HEADERS:
+    return "reading the headers";
+  case HTTP_BODY:
+    return "reading the body";
+  }
+  return "the exchange";
 }
 
 void http_statuses_text(const struct check *check, char *to, size_t size) {
@@ -111,11 +120,9 @@ static void tls_reason(const struct http_end *end, char *to, size_t size) {
 }
 
 static void certificate_reason(const struct http_end *end, char *to, size_t size) {
-  long redirects = 0;
-  curl_easy_getinfo(end->easy, CURLINFO_REDIRECT_COUNT, &redirects);
   if (end->refusal->error != 0)
     tls_refusal_text(end->refusal, to, size);
-  else if (redirects > 0)
+  else if (is_redirected(end))
     snprintf(to, size, "certificate is not for the host that the redirect names");
   else
     snprintf(to, size, "certificate is not for %.100s", end->host);
@@ -131,12 +138,12 @@ static bool is_redirect(long status) {
 static const char *place(const struct http_end *end) {
   if (end->status == 0)
     return "before the response";
-  return end->headers_done ? "in the middle of the body" : "in the middle of the headers";
+  return end->step == HTTP_BODY ? "in the middle of the body" : "in the middle of the headers";
 }
 
 static void broken_reason(const struct http_end *end, char *to, size_t size) {
   int error = socket_error(end);
-  if (error == 0 && end->code == CURLE_RECV_ERROR && end->headers_done)
+  if (error == 0 && end->code == CURLE_RECV_ERROR && end->step == HTTP_BODY)
     snprintf(to, size, "the body's chunks are malformed");
   else
     snprintf(to, size, "%s %s", reason_broken(error), place(end));
@@ -180,7 +187,7 @@ static void connect_reason(const struct http_end *end, char *to, size_t size, bo
 
 /* libcurl has no other code for a header line that is longer than it takes (100 KiB). */
 static void memory_reason(const struct http_end *end, char *to, size_t size, bool *own_fault) {
-  if (info_us(end->easy, CURLINFO_STARTTRANSFER_TIME_T) != 0 && !end->headers_done) {
+  if (info_us(end->easy, CURLINFO_STARTTRANSFER_TIME_T) != 0 && end->step < HTTP_BODY) {
     snprintf(to, size, "more than 64 KiB of headers");
     return;
   }
@@ -199,7 +206,7 @@ void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fa
     closed_reason(end, to, size);
     return;
   case CURLE_COULDNT_CONNECT:
-    if (end->tls_began)
+    if (end->step >= HTTP_SHAKES_HANDS)
       tls_reason(end, to, size);
     else
       connect_reason(end, to, size, own_fault);
@@ -231,7 +238,8 @@ void http_reason(const struct http_end *end, char *to, size_t size, bool *own_fa
     return;
   case CURLE_URL_MALFORMAT:
     snprintf(to, size, "%s",
-             is_redirect(end->status) ? "redirect to what is no URL" : "`host` makes no URL");
+             is_redirect(end->status) ? "redirect to what is no URL"
+                                      : "`host` is no name of a host");
     return;
   case CURLE_TOO_MANY_REDIRECTS:
     snprintf(to, size, "more than 5 redirects");

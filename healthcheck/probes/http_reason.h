@@ -23,17 +23,19 @@ enum http_stop {
   HTTP_NO_SOCKET,
 };
 
+/* Where an exchange is; from the start again after a redirect. */
+enum http_step { HTTP_CONNECTS, HTTP_SHAKES_HANDS, HTTP_SENT, HTTP_HEADERS, HTTP_BODY };
+
 struct http_end {
   CURL *easy;
   CURLcode code;
   enum http_stop stop;
-  int socket_error;  /* errno of HTTP_NO_SOCKET */
-  long status;       /* of the last response that began; 0: none */
-  bool headers_done; /* of that response */
+  int socket_error; /* errno of HTTP_NO_SOCKET */
+  enum http_step step;
+  long status; /* of the last response that began; 0: none */
   const struct tls_refusal *refusal;
   const char *libcurl_text; /* CURLOPT_ERRORBUFFER; only numbers are taken from it */
   const char *host;         /* that a certificate must be for */
-  bool tls, tls_began;
 };
 
 /* The reason of a failure other than a wrong status or body. */

@@ -21,7 +21,7 @@ MANY_HEADERS = "more than 64 KiB of headers"
 
 def verdict(behave, target="127.0.0.1", kind="http", **more):
     with Peer(behave) as peer:
-        result = probe(settings(kind, timeout=30000, port=peer.port, **more), target)
+        result = probe(settings(kind, **{"timeout": 30000, "port": peer.port, **more}), target)
     assert not result["own_fault"]
     return result["ok"], result["reason"]
 
@@ -369,6 +369,21 @@ def test_redirect_with_an_endless_body():
     answer = b"HTTP/1.1 302 Found\r\nLocation: /a\r\nContent-Length: 10000000000\r\n\r\n"
     good, _ = verdict(reply(answer, endless(b"a" * 65536)), follow_redirects=True)
     assert not good
+
+
+@pytest.mark.parametrize("then, phase", [(hang, "waiting for the response"), (reply(LINE, hang), "reading the headers"),
+                                         (reply(LINE + b"Content-Length: 9\r\n\r\n", hang), "reading the body")])
+def test_hang_after_a_redirect(then, phase):
+    def behave(peer, sock):
+        if len(peer.accepted) > 1:
+            then(peer, sock)
+        reply(ok(status="302 Found", headers=["Location: /a"]))(peer, sock)
+    assert verdict(behave, follow_redirects=True, timeout=1000) == (False, f"timeout in {phase}")
+
+
+@pytest.mark.parametrize("host", ["a/b", "a@b", "[[", "a?b", "a#b", "%zz", ""])
+def test_host_that_is_none(host):
+    assert verdict(reply(ok()), host=host) == (False, "`host` is no name of a host")
 
 
 def test_B114_a_name_is_resolved_once():
