@@ -34,7 +34,8 @@ struct check {
 
   /* http, https */
   char *path, *method;
-  char *host; /* Host and SNI, or NULL: the endpoint's own host name or address */
+  char *host; /* Host (with `port` unless it is the usual one, or one is written here) and SNI;
+               * or NULL: the endpoint's own host name or address */
   struct check_header *headers;
   size_t header_count;
   struct check_range *statuses;

@@ -50,6 +50,7 @@ struct http {
   size_t header_octets, body_octets;
   char address[INET6_ADDRSTRLEN];
   char host[HOST_TEXT]; /* without port and brackets */
+  bool host_has_port;
   char libcurl_text[CURL_ERROR_SIZE];
 };
 
@@ -267,8 +268,10 @@ static bool take_host(struct http *http) {
   if (from[0] == '[') {
     from++;
     length = strcspn(from, "]");
+    http->host_has_port = strncmp(from + length, "]:", 2) == 0;
   } else if (colon != NULL && strchr(colon + 1, ':') == NULL) {
     length = (size_t)(colon - from);
+    http->host_has_port = true;
   }
   int n = snprintf(http->host, sizeof http->host, "%.*s", (int)length, from);
   return n > 0 && (size_t)n < sizeof http->host && strcspn(http->host, "/?#@\\%[]") == (size_t)n;
@@ -323,7 +326,8 @@ static bool make_headers(struct http *http) {
   bool ok = add_line(&http->headers, "Expect:") && /* none */
             (has_header(check, "Content-Type") || add_line(&http->headers, "Content-Type:")) &&
             (has_header(check, "Connection") || add_header(http, "Connection", "close"));
-  if (check->host != NULL && !has_header(check, "Host"))
+  /* Without a port, libcurl's own is right: with the check's port unless that is the usual one. */
+  if (http->host_has_port && !has_header(check, "Host"))
     ok = ok && add_header(http, "Host", check->host);
   for (size_t i = 0; ok && i < check->header_count; i++)
     ok = add_header(http, check->headers[i].name, check->headers[i].value);

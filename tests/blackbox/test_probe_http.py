@@ -175,8 +175,9 @@ def test_path_is_sent_as_it_is():
 
 
 def test_host_and_headers():
-    _, headers, _ = request(host="cdn.example.com", headers={"X-Probe": "1", "Authorization": "Bearer x", "X-None": ""})
-    assert "Host: cdn.example.com" in headers
+    _, headers, port = request(host="cdn.example.com",
+                               headers={"X-Probe": "1", "Authorization": "Bearer x", "X-None": ""})
+    assert f"Host: cdn.example.com:{port}" in headers
     assert {"X-Probe: 1", "Authorization: Bearer x", "X-None:"} <= set(headers)
 
 
@@ -185,9 +186,17 @@ def test_host_header_wins():
     assert [h for h in headers if h.lower().startswith("host:")] == ["Host: other.example.com"]
 
 
-@pytest.mark.parametrize("host", ["[::1]:8443", "cdn.example.com:8443", "[2001:DB8::1]", "192.0.2.1"])
-def test_host_with_port_or_address(host):
-    assert f"Host: {host}" in request(host=host)[1]
+@pytest.mark.parametrize("host, sent", [
+    ("cdn.example.com", "cdn.example.com:PORT"),
+    ("cdn.example.com:443", "cdn.example.com:443"),
+    ("[::1]", "[::1]:PORT"),
+    ("[::1]:8443", "[::1]:8443"),
+    ("2001:db8::1", "[2001:db8::1]:PORT"),
+    ("192.0.2.1", "192.0.2.1:PORT"),
+])
+def test_B29_host_with_and_without_port(host, sent):
+    _, headers, port = request(host=host)
+    assert f"Host: {sent}".replace("PORT", str(port)) in headers
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "OPTIONS"])

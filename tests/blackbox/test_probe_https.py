@@ -87,7 +87,34 @@ def test_sni_and_host_header(certs):
             assert result["ok"], result
     assert names == ["cdn.example.com", "cdn.example.com", None]  # RFC 6066 section 3: no addresses
     assert [r.split("Host: ")[1].split("\r\n")[0] for r in peer.requests] == [
-        "cdn.example.com", "cdn.example.com:8443", f"127.0.0.1:{peer.port}"]
+        f"cdn.example.com:{peer.port}", "cdn.example.com:8443", f"127.0.0.1:{peer.port}"]
+
+
+def test_B29_certificate_by_server_name(certs):
+    """A server whose certificate is good for one name only, and expired for all others."""
+    good, seen = server_context(certs.good), []
+
+    def choose(sock, name, _context):
+        seen.append(name)
+        if name == "cdn.example.com":
+            sock.context = good
+    context = server_context(certs.expired)
+    context.sni_callback = choose
+    for address in ("127.0.0.11", "::1"):
+        with Peer(reply(ok()), address=address, context=context) as peer:
+            check = settings("https", port=peer.port, ca_file=str(certs.ca))
+            result = probe({**check, "host": "cdn.example.com"}, address)
+            assert (result["ok"], result["reason"]) == (True, "status 200")
+            result = probe({**check, "host": "cdn.example.com", "verify": False}, address)
+            assert result["ok"]
+            result = probe(check, address)
+            assert (result["ok"], result["reason"]) == (False, "certificate expired on 2021-02-03")
+            result = probe({**check, "verify": False}, address)
+            assert result["ok"]
+        bare = f"[{address}]" if ":" in address else address
+        assert [r.split("Host: ")[1].split("\r\n")[0] for r in peer.requests] == [
+            f"{host}:{peer.port}" for host in ("cdn.example.com", "cdn.example.com", bare)]
+    assert seen == ["cdn.example.com", "cdn.example.com", None, None] * 2
 
 
 def test_host_name_endpoint(certs):
