@@ -177,7 +177,7 @@ static bool read_row(struct state_file *file, const json_t *row, char *why) {
   const char *id = text_at(row, 1, LIST_ID - 1);
   const char *state = text_at(row, 4, LIST_ID);
   if (json_array_size(row) != FIELDS || target == NULL || *target == '\0' || id == NULL ||
-      strlen(id) != LIST_ID - 1 || !type_at(row, 2, &saved.type) ||
+      strspn(id, "0123456789abcdef") != LIST_ID - 1 || !type_at(row, 2, &saved.type) ||
       !number_at(row, 3, UINT16_MAX, &port) || state == NULL ||
       !number_at(row, 5, INT64_MAX, &since) || !number_at(row, 6, HELD_MAX, &held) ||
       saved.why == NULL)
