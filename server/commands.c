@@ -101,16 +101,20 @@ json_t *command_health(const struct server *server) {
 static json_t *run_status(struct server *server) {
   json_t *build = build_json(server->served);
   json_object_set_new(build, "zones", zones_json(server->served));
-  return json_pack("{s:b, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "ok",
-                   1, "tls", server_tls_json(&server->tls), "build", build, "last_reload",
-                   reloaded_json(&server->reloaded), "secondary", secondary_json(server->secondary),
-                   "workers", (int)worker_count(server->workers), "uptime",
-                   (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid",
-                   (json_int_t)getpid(), "listen", listen_json(server->settings), "health",
-                   command_health(server), "overrides",
-                   overrides_list(server->overrides, OVERRIDES_LISTED), "override_count",
-                   (json_int_t)overrides_count(server->overrides), "geo", geo_json(server->served),
-                   "counters", stats_json(server));
+  json_t *reply = json_pack(
+      "{s:b, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "ok", 1, "tls",
+      server_tls_json(&server->tls), "build", build, "last_reload",
+      reloaded_json(&server->reloaded), "secondary", secondary_json(server->secondary), "workers",
+      (int)worker_count(server->workers), "uptime",
+      (json_int_t)((uv_hrtime() - server->started_at) / 1000000000), "pid", (json_int_t)getpid(),
+      "listen", listen_json(server->settings), "health", command_health(server), "overrides",
+      overrides_list(server->overrides, OVERRIDES_LISTED), "override_count",
+      (json_int_t)overrides_count(server->overrides), "geo", geo_json(server->served), "counters",
+      stats_json(server));
+  char *data = realpath(server->settings->data, NULL); /* for a reader in another folder */
+  json_object_set_new(reply, "data", json_string(data != NULL ? data : server->settings->data));
+  free(data);
+  return reply;
 }
 
 json_t *command_reload_reply(const struct server *server, const char *why, const char *warning) {

@@ -14,6 +14,7 @@
  *                 "secondary": [{"zone","state":"empty"|"current"|"stale"|"expired",
  *                   "serial": N|null,"primaries","refreshed","next_refresh","expires" (Unix
  *                   seconds or null),"busy": bool,"error": text|null}],
+ *                 "data": the folder of builds,
  *                 "workers": N, "uptime": seconds, "pid": N, "listen": ["127.0.0.1@53", ...],
  *                 "health": {"socket","connected": bool, "age": seconds|null, "stale": bool,
  *                   "error": text|null, "subjects","targets","served": N} (server/health_feed.h),

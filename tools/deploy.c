@@ -16,8 +16,6 @@
 
 enum { RELOAD_WAIT = 120 /* seconds */ };
 
-static const char failed_file[] = "failed.json";
-
 /* ---- the place --------------------------------------------------------------------------------
  */
 
@@ -276,7 +274,7 @@ static bool publish(struct deploy *deploy, char build[17], char *why) {
 }
 
 static void remove_note(const struct deploy_place *place) {
-  char *path = deploy_file(place, failed_file);
+  char *path = deploy_file(place, DEPLOY_FAILED_FILE);
   if (path)
     unlink(path);
   free(path);
@@ -300,7 +298,7 @@ void deploy_note_failure(const struct deploy_place *place, const char *commit, c
     root =
         json_pack("{s:I, s:s?, s:s}", "at", (json_int_t)time(NULL), "commit", commit, "why", "?");
   char *dump = root ? json_dumps(root, JSON_COMPACT) : NULL;
-  char *path = deploy_file(place, failed_file);
+  char *path = deploy_file(place, DEPLOY_FAILED_FILE);
   /* On a full disk there is no note either; then what is live differs from what is recorded. */
   if (dump && path)
     fs_write_atomic(path, dump, strlen(dump), 0644, why);
@@ -325,82 +323,4 @@ bool deploy_last_push(const struct deploy *deploy, struct deploy_record *record,
     id = before;
   }
   return true;
-}
-
-/* ---- what is not live -------------------------------------------------------------------------
- */
-
-/* The reason of the last failure, "" without one; malloc'd. */
-static char *read_note(const struct deploy_place *place) {
-  char why[FS_WHY];
-  uint8_t *text = NULL;
-  size_t len = 0;
-  char *path = deploy_file(place, failed_file);
-  json_t *root = NULL;
-  if (path && fs_read(path, 65536, &text, &len, why))
-    root = json_loadb((const char *)text, len, 0, NULL);
-  const char *reason = json_string_value(json_object_get(root, "why"));
-  char *out = strdup(reason ? reason : "");
-  json_decref(root);
-  free(text);
-  free(path);
-  return out;
-}
-
-static char *describe(const struct deploy_place *place, const char *what, const char *commit) {
-  char *note = read_note(place);
-  char *out = NULL;
-  const char *reason = note && *note ? note : "it was interrupted";
-  if (asprintf(&out, "NOT DEPLOYED: %s %.12s: %.700s", what, commit, reason) < 0)
-    out = NULL;
-  free(note);
-  return out;
-}
-
-static bool tip_of(const struct deploy *deploy, char tip[GIT_REPO_ID], char *why) {
-  char ref[512];
-  git_oid id;
-  bool exists = false;
-  tip[0] = 0;
-  if (!deploy->place->branch)
-    return true;
-  snprintf(ref, sizeof ref, "refs/heads/%.490s", deploy->place->branch);
-  if (!git_repo_ref(deploy->repo, ref, &id, &exists, why))
-    return false;
-  if (exists)
-    git_oid_tostr(tip, GIT_REPO_ID, &id);
-  return true;
-}
-
-static char *find_problem(const struct deploy *deploy, char *why) {
-  char tip[GIT_REPO_ID];
-  char current[17];
-  struct deploy_record push;
-  bool exists;
-  if (!tip_of(deploy, tip, why) || !deploy_last_push(deploy, &push, &exists, why))
-    return NULL;
-  bool behind = *tip && (!exists || strcmp(push.commit, tip) != 0);
-  if (exists)
-    deploy_record_close(&push);
-  if (behind)
-    return describe(deploy->place, "the branch's newest commit", tip);
-  char *note = read_note(deploy->place);
-  bool failed = note && *note;
-  free(note);
-  build_current(deploy->place->data, current);
-  /* A follower may have made another build of the same deploy (its sluice is another version). */
-  bool switched = !deploy->place->branch || !strcmp(current, deploy->last.build);
-  if (deploy->has_last && (failed || !switched))
-    return describe(deploy->place, "the commit", deploy->last.commit);
-  return NULL;
-}
-
-char *deploy_problem(struct deploy_place *place, char *why) {
-  struct deploy deploy;
-  why[0] = 0;
-  if (!deploy_open(&deploy, place, false, why))
-    return NULL;
-  char *problem = find_problem(&deploy, why);
-  deploy_close(&deploy);
-  return problem;
 }

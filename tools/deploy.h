@@ -21,6 +21,8 @@
 
 enum { DEPLOY_WHY = 1024 };
 
+#define DEPLOY_FAILED_FILE "failed.json"
+
 /* Where deploys of a repository go.  `hook install` keeps it in the repository's own configuration:
  * sluice.branch, sluice.data, sluice.socket, sluice.system. */
 struct deploy_place {
@@ -102,9 +104,13 @@ bool deploy_branch(struct deploy_place *place, char *why);
 void deploy_note_failure(const struct deploy_place *place, const char *commit, const char *reason);
 
 /* Why what should be live is not: malloc'd text, NULL if all is well.  Reads the repository and the
- * data folder, not the server.  `why` gets the reason if that cannot be told (and NULL is
- * returned); else it is "". */
-char *deploy_problem(struct deploy_place *place, char *why);
+ * data folder; `served` is the build that the server says it serves, NULL if unknown.  `why` gets
+ * the reason if that cannot be told (and NULL is returned); else it is "". */
+char *deploy_problem(struct deploy_place *place, const char *served, char *why);
+
+/* For `sluice status`: prints what is not live of the deploys that go to a data folder; the exit
+ * status. */
+int deploy_status(const char *data, const char *served);
 
 /* The newest deploy that was a push: `deploy->last`, or what rollbacks since have undone.  `exists`
  * false if there is none. */

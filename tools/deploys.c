@@ -171,7 +171,7 @@ static void print_deploy(const json_t *d) {
 /* What is wrong, if the newest deploy is not live. */
 static bool warn_pending(const struct deploy *deploy) {
   char why[DEPLOY_WHY];
-  char *problem = deploy_problem(deploy->place, why);
+  char *problem = deploy_problem(deploy->place, NULL, why);
   if (!problem)
     return false;
   cli_error("%s", problem);

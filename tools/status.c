@@ -7,6 +7,7 @@
 #include "tools/cli.h"
 #include "tools/client.h"
 #include "tools/commands.h"
+#include "tools/deploy.h"
 #include "tools/wrap.h"
 
 enum {
@@ -328,7 +329,11 @@ static int judge_reload(const json_t *reload) {
 }
 
 static int judge_status(const json_t *reply) {
-  return judge_reload(json_object_get(reply, "last_reload"));
+  const char *data = string(reply, "data", NULL);
+  const char *build = string(json_object_get(reply, "build"), "id", NULL);
+  int reload = judge_reload(json_object_get(reply, "last_reload"));
+  int deploys = data ? deploy_status(data, build) : CLI_DONE;
+  return reload != CLI_DONE ? reload : deploys;
 }
 
 int command_status(int argc, char **argv) {
@@ -338,7 +343,8 @@ int command_status(int argc, char **argv) {
       .about = "Prints what the server serves and since when, how the last reload ended, what is\n"
                "overridden by hand, by whom and why, the age of health and location data, the\n"
                "zones with their serials, and counters.\n"
-               "Exit status: 3 if the last reload failed or was done in part only.",
+               "Exit status: 3 if the last reload failed or was done in part only, or if a\n"
+               "push was accepted that is not live.",
       .examples = "sluice status\n"
                   "sluice status --json | jq .build.id",
       .print = print_status,
