@@ -177,6 +177,7 @@ int backend_domains(struct backend *backend, const char *zone, json_t **list) {
   if (json_is_array(*list))
     return CLI_DONE;
   json_decref(*list);
+  *list = NULL;
   cli_error("the server's list of domains is not one");
   return CLI_FAILED;
 }
@@ -363,6 +364,7 @@ int backend_history(struct backend *backend, const char *name, size_t limit, jso
   if (json_is_array(*list))
     return CLI_DONE;
   json_decref(*list);
+  *list = NULL;
   cli_error("the server's audit trail is not a list");
   return CLI_FAILED;
 }

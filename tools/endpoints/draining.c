@@ -158,8 +158,9 @@ json_t *draining_kept(const struct state *state, const json_t *history, const ch
   json_array_foreach(history, i, row) {
     const json_t *what = json_object_get(row, "what");
     bool drain = strcmp(text(row, "command"), "drain") == 0;
-    if (strcmp(text(what, "pattern"), pattern) != 0)
-      continue;
+    json_int_t revision = json_integer_value(json_object_get(row, "revision"));
+    if (strcmp(text(what, "pattern"), pattern) != 0 || revision > (json_int_t)state->revision)
+      continue; /* of something else, or the undrain at hand */
     if (!drain)
       break;
     size_t j;

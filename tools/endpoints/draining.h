@@ -24,8 +24,8 @@ void draining_undo(struct plan *plan, const char *cause, int64_t now);
 
 /*
  * Weights that the latest drain of the pattern had replaced and someone has set since: `history` is
- * the domain's trail, latest first.  Returns an array of {"region", "level", "endpoint", "weight",
- * "who", "since"}.
+ * the domain's trail, latest first (what is newer than `state` is left out).  Returns an array of
+ * {"region", "level", "endpoint", "weight", "who", "since"}.
  */
 json_t *draining_kept(const struct state *state, const json_t *history, const char *pattern,
                       const char *cause);

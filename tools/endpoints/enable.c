@@ -5,6 +5,7 @@
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
 #include "tools/endpoints/times.h"
+#include "tools/wrap.h"
 
 enum { MAX_ENDPOINTS = 1000 };
 
@@ -40,11 +41,10 @@ static bool print(const struct common *common, const char *domain, const struct 
   if (!output_open(&output, common->output))
     return false;
   for (size_t i = 0; i < enabling->count; i++) {
-    fprintf(output.file, "%s: %s is %s", domain, enabling->endpoints[i],
-            enabling->value == STATE_STATUS_ENABLED ? "enabled" : "disabled");
-    if (common->expires_at > 0)
-      fprintf(output.file, " until %s", times_utc(common->expires_at, until));
-    fputc('\n', output.file);
+    bool ends = common->expires_at > 0;
+    wrap_to(output.file, "", 0, "%s: %s is %s%s%s", domain, enabling->endpoints[i],
+            enabling->value == STATE_STATUS_ENABLED ? "enabled" : "disabled", ends ? " until " : "",
+            ends ? times_utc(common->expires_at, until) : "");
   }
   json_t *document = json_pack("{s:s, s:O}", "domain", domain, "changes", changes);
   bool ok = output_close(&output, document);

@@ -3,6 +3,7 @@
 
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
+#include "tools/wrap.h"
 
 struct reset {
   struct target target;
@@ -58,14 +59,14 @@ static void print_reset(FILE *out, const struct reset *reset, const json_t *chan
     if (is_weight(item))
       json_array_append(weights, (json_t *)(uintptr_t)item);
     else
-      fprintf(out, "%s: %s is as configured again\n", reset->target.name,
+      wrap_to(out, "", 0, "%s: %s is as configured again", reset->target.name,
               json_string_value(json_object_get(item, "endpoint")));
   }
   if (json_array_size(weights) > 0) {
-    fprintf(out, "%s: the configured weights hold again\n", reset->target.name);
+    wrap_to(out, "", 0, "%s: the configured weights hold again", reset->target.name);
     change_print(out, weights);
   } else if (json_array_size(changes) == 0) {
-    fprintf(out, "%s: no %s by hand\n", reset->target.name,
+    wrap_to(out, "", 0, "%s: no %s by hand", reset->target.name,
             reset->status_too ? "endpoint was enabled or disabled, and no weight set"
                               : "weight was set");
   }

@@ -7,6 +7,7 @@
 #include "tools/endpoints/setting.h"
 #include "tools/endpoints/times.h"
 #include "tools/endpoints/weights.h"
+#include "tools/wrap.h"
 
 enum { MAX_ARGS = 10000, LEVEL_MAX = 65535 };
 
@@ -144,10 +145,10 @@ static json_t *warnings_json(const struct set *set) {
 static void print_heading(FILE *out, const struct set *set, const struct common *common,
                           bool dry_run) {
   char until[TIMES_TEXT];
-  fprintf(out, "%s: %s", set->target.name, dry_run ? "nothing was changed; it would be" : "set");
-  if (common->expires_at > 0)
-    fprintf(out, " until %s", times_utc(common->expires_at, until));
-  fputc('\n', out);
+  bool ends = common->expires_at > 0;
+  wrap_to(out, "", 0, "%s: %s%s%s", set->target.name,
+          dry_run ? "nothing was changed; it would be" : "set", ends ? " until " : "",
+          ends ? times_utc(common->expires_at, until) : "");
 }
 
 /* What `get` shows, of the state after the change (or, with a dry run, as it would be). */

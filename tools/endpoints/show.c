@@ -319,6 +319,21 @@ static void print_region(FILE *out, const struct show *show, const struct effect
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* A domain's name; one that is longer than a line is broken between labels. */
+static void print_name(FILE *out, const char *name) {
+  unsigned used = 0;
+  while (*name) {
+    size_t label = strcspn(name, ".");
+    label += name[label] == '.';
+    if (used > 0 && used + label > WRAP_COLUMNS) {
+      fprintf(out, "\n%*s", ITEM, "");
+      used = ITEM;
+    }
+    used += (unsigned)fprintf(out, "%.*s", (int)label, name);
+    name += label;
+  }
+}
+
 static void print_head(FILE *out, const struct show *show) {
   const struct steer_domain *steer = show->state->steer;
   struct buf types;
@@ -327,7 +342,9 @@ static void print_head(FILE *out, const struct show *show) {
   for (int t = 0; t < STEER_TYPES; t++)
     if (steer->offers[t])
       buf_printf(&types, "%s%s", types.len ? ", " : "", effect_type_name((enum steer_type)t));
-  fprintf(out, "%s%s%s\n", mark(show, bold), show->state->name, mark(show, plain));
+  fputs(mark(show, bold), out);
+  print_name(out, show->state->name);
+  fprintf(out, "%s\n", mark(show, plain));
   wrap_to(out, "", ITEM, "%s; TTL %s%s%s%s", buf_text(&types), times_span(steer->ttl, ttl),
           steer->answers > 1 ? "; several endpoints in an answer" : "",
           show->owner ? "; owner " : "", show->owner ? show->owner : "");

@@ -39,7 +39,7 @@ struct state {
   size_t override_count;
   const struct store_override **weight_of; /* entry_count; NULL: not overridden */
   const struct store_override **status_of; /* endpoint_count */
-  bool feed_configured; /* the server has a checker to listen to */
+  bool feed_configured;                    /* the server has a checker to listen to */
   bool feed_connected;
   double feed_age; /* seconds, or below 0 */
   bool feed_stale; /* all count as healthy, since the checker is silent for too long */
