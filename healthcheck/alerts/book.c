@@ -249,7 +249,7 @@ struct incident *book_set(struct book *book, const struct book_report *report,
   bool news = take_report(incident, report, now);
   if (!follow_policy(incident, policy, now))
     log_warning("alerts: out of memory: %s is not told to all", incident->key);
-  if (news)
+  if (news && incident->links != NULL) /* else nobody wants to know of it */
     book_record(book, incident);
   return incident;
 }
@@ -272,7 +272,8 @@ void book_end(struct book *book, struct incident *incident, const char *summary,
     link->silent = policy != NULL && !policy->recovered;
     wait_add(link, now);
   }
-  book_record(book, incident);
+  if (incident->links != NULL)
+    book_record(book, incident);
 }
 
 /* ---- telling ----------------------------------------------------------------------------------
