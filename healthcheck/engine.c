@@ -256,8 +256,11 @@ static bool open_parts(struct engine *engine, char *why) {
                                        .programs = settings->programs,
                                        .program_count = settings->program_count,
                                        .run_as = settings->run_as};
-  const struct alerts_options alerts = {
-      .spool = settings->spool, .secrets = settings->secrets, .allow = settings->webhook_allow};
+  const struct alerts_options alerts = {.spool = settings->spool,
+                                        .secrets = settings->secrets,
+                                        .allow = settings->webhook_allow,
+                                        .group_ms = settings->alert_window,
+                                        .quiet_ms = settings->alert_quiet};
   engine->schedule = schedule_open(settings->rate, concurrency(settings), &engine->rng);
   if (engine->schedule == NULL) {
     snprintf(why, ENGINE_WHY, "out of memory");

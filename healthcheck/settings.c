@@ -10,12 +10,18 @@
 #include "base/fs.h"
 #include "zones/yaml_tree.h"
 
-enum { FILE_MAX = 1 << 20, RATE_MAX = 1000000, CONCURRENCY_MAX = 1000000, ARGUMENTS_MAX = 256 };
+enum {
+  FILE_MAX = 1 << 20,
+  RATE_MAX = 1000000,
+  CONCURRENCY_MAX = 1000000,
+  ARGUMENTS_MAX = 256,
+  TIME_MAX = 86400000
+};
 
 /* ---- keys, the same in file and flags ---------------------------------------------------------
  */
 
-enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_LOG };
+enum key_kind { KEY_TEXT, KEY_NUMBER, KEY_TIME, KEY_LOG };
 
 struct key {
   const char *name;
@@ -39,6 +45,8 @@ static const struct key keys[] = {
     {"rate", KEY_NUMBER, offsetof(struct health_settings, rate), RATE_MAX, NULL},
     {"concurrency", KEY_NUMBER, offsetof(struct health_settings, concurrency), CONCURRENCY_MAX,
      NULL},
+    {"alert-window", KEY_TIME, offsetof(struct health_settings, alert_window), TIME_MAX, NULL},
+    {"alert-quiet", KEY_TIME, offsetof(struct health_settings, alert_quiet), TIME_MAX, NULL},
     {"log", KEY_LOG, 0, 0, "log"},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
@@ -70,6 +78,25 @@ static bool set_number(unsigned *place, const struct key *key, const char *text,
   return true;
 }
 
+/* "500ms", "3s", "10m", "1h"; a number alone is seconds. */
+static bool set_time(unsigned *place, const struct key *key, const char *text, char *why) {
+  static const struct {
+    const char *unit;
+    unsigned long ms;
+  } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+  size_t digits = strspn(text, "0123456789");
+  unsigned long value = digits > 0 && digits < 9 ? strtoul(text, NULL, 10) : 0;
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    if (value == 0 || strcmp(text + digits, units[i].unit) != 0 || value > key->most / units[i].ms)
+      continue;
+    *place = (unsigned)(value * units[i].ms);
+    return true;
+  }
+  snprintf(why, HEALTH_SETTINGS_WHY, "`%.100s` is not a time such as 500ms, 3s, 10m, up to 24h",
+           text);
+  return false;
+}
+
 static bool set_key(struct health_settings *settings, const struct key *key, const char *text,
                     char *why) {
   void *place = (char *)settings + key->offset;
@@ -78,6 +105,8 @@ static bool set_key(struct health_settings *settings, const struct key *key, con
     return set_text(place, text, why);
   case KEY_NUMBER:
     return set_number(place, key, text, why);
+  case KEY_TIME:
+    return set_time(place, key, text, why);
   case KEY_LOG:
     break;
   }
@@ -292,6 +321,8 @@ static const char help[] =
     "      --state FILE      what was known last, over restarts\n"
     "      --control SOCKET  Unix socket for `sluice health`\n"
     "      --spool DIR       keep incidents and unsent alerts here, over restarts\n"
+    "      --alert-window TIME  gather changes for so long before they are told (default 3s)\n"
+    "      --alert-quiet TIME   a flapping incident is over after so long (default 10m)\n"
     "      --rate N          at most so many probes start in a second (default 5000)\n"
     "      --concurrency N   at most so many probes run at a time (default 4096)\n"
     "      --resolver ADDRESS[@PORT]  DNS server for endpoints that are host names\n"

@@ -33,6 +33,7 @@ struct health_settings {
   char *run_as;
   char *group; /* whose members may use the control socket, or NULL */
   unsigned rate, concurrency;
+  unsigned alert_window, alert_quiet; /* ms; 0: the defaults of alerts.h */
   enum log_format log;
   struct probe_program programs[HEALTH_PROGRAMS];
   size_t program_count;
