@@ -3,8 +3,8 @@
  * http and https: one exchange by libcurl, on a connection of its own.
  *
  * The URL's host is the check's (or the endpoint's name, or its address); where the connection goes
- * is the endpoint's address alone, also after a redirect, and is checked once more when the socket
- * is made.  What is read is bounded: headers, body, and octets in all.
+ * is the endpoint's address alone, also after a redirect: it is put in when the socket is made.
+ * What is read is bounded: headers, body, and octets in all.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,11 +24,13 @@ enum {
   REDIRECTS = 5,
   READ_BUFFER = 4 << 10,
   HOST_TEXT = 300,
+  BUNDLES = 64,
 };
 
 struct http_shared {
   struct http_loop *loop;
   struct tls_trust *trust;
+  unsigned bundle;
 };
 
 struct http {
@@ -214,22 +216,19 @@ static size_t take_body(char *octets, size_t size, size_t count, void *arg) {
   return length;
 }
 
-/* CURLOPT_OPENSOCKETFUNCTION: whatever libcurl was told, only the endpoint's address is reached. */
+/* CURLOPT_OPENSOCKETFUNCTION: libcurl connects to what is put into `to`, and that is the endpoint's
+ * address, whatever it was told or led to. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to) {
   struct http *http = arg;
   const struct sockaddr_storage *address = &http->probe->address;
+  uint16_t port = ((const struct sockaddr_in *)&to->addr)->sin_port; /* of a redirect, perhaps */
   (void)purpose;
-  bool same = to->family == address->ss_family;
-  if (same && to->family == AF_INET)
-    same = memcmp(&((const struct sockaddr_in *)&to->addr)->sin_addr,
-                  &((const struct sockaddr_in *)address)->sin_addr, sizeof(struct in_addr)) == 0;
-  else if (same)
-    same = memcmp(&((const struct sockaddr_in6 *)&to->addr)->sin6_addr,
-                  &((const struct sockaddr_in6 *)address)->sin6_addr, sizeof(struct in6_addr)) == 0;
-  if (!same) {
+  if (to->family != address->ss_family || to->addrlen != http->probe->address_len) {
     http->stop = HTTP_OTHER_ADDRESS;
     return CURL_SOCKET_BAD;
   }
+  memcpy(&to->addr, address, to->addrlen);
+  ((struct sockaddr_in *)&to->addr)->sin_port = port; /* at the same place in sockaddr_in6 */
   http->step = HTTP_CONNECTS;
   http->status = 0;
   http->socket_ns = uv_hrtime();
@@ -334,11 +333,17 @@ static bool make_headers(struct http *http) {
   return ok;
 }
 
-/* Every connection goes to the address, whatever the URL or a redirect says; the port is theirs. */
+/* Whatever URL or redirect says, no name is resolved: open_socket() puts the endpoint's address in
+ * place of these, the port is the URL's.  libcurl files connections under this text, and walks
+ * through all texts and through all connections of one when a connection ends; a few texts for all
+ * probes keep both short. */
 static bool make_connect_to(struct http *http) {
-  bool v6 = http->probe->address.ss_family == AF_INET6;
   char line[INET6_ADDRSTRLEN + 8];
-  snprintf(line, sizeof line, v6 ? "::[%s]:" : "::%s:", http->address);
+  unsigned number = http->shared->bundle++ % BUNDLES + 1;
+  if (http->probe->address.ss_family == AF_INET6)
+    snprintf(line, sizeof line, "::[::%x]:", number);
+  else
+    snprintf(line, sizeof line, "::127.0.0.%u:", number);
   return add_line(&http->connect_to, line);
 }
 
