@@ -13,7 +13,7 @@ enum {
   KINDS = CHECK_EXEC + 1,
   /* A timer that fires so much later than asked: this process did not run (stopped, suspended, out
    * of CPU), and what it then sees says nothing about the peer. */
-  LATE_MS = 250,
+  LATE_MS = 1000,
 };
 
 struct probe_set {
