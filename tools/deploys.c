@@ -6,12 +6,13 @@
 
 #include "base/fs.h"
 #include "tools/cli.h"
+#include "tools/client.h"
 #include "tools/commands.h"
 #include "tools/deploy.h"
 #include "tools/machine.h"
 #include "tools/wrap.h"
 
-enum { INDENT = 6, DEFAULT_LIMIT = 20, MOST = 1000000 };
+enum { INDENT = 6, DEFAULT_LIMIT = 20, MOST = 1000000, STATUS_WAIT = 10 /* seconds */ };
 
 /* ---- which repository -------------------------------------------------------------------------
  */
@@ -168,10 +169,31 @@ static void print_deploy(const json_t *d) {
     wrap_print("", INDENT, "%zu zones changed", changed);
 }
 
+/* The build that the server serves; "" if it cannot be asked. */
+static void ask_server(const struct deploy_place *place, char build[17]) {
+  char why[CLIENT_WHY];
+  json_t *reply = NULL;
+  json_t *request = json_pack("{s:s}", "command", "status");
+  const char *path = client_socket(place->socket, place->system);
+  build[0] = 0;
+  if (path && request && client_try(path, request, STATUS_WAIT, &reply, why) == CLIENT_ANSWERED) {
+    const char *id = json_string_value(json_object_get(json_object_get(reply, "build"), "id"));
+    snprintf(build, 17, "%.16s", id ? id : "");
+  }
+  json_decref(reply);
+  json_decref(request);
+}
+
 /* What is wrong, if the newest deploy is not live. */
 static bool warn_pending(const struct deploy *deploy) {
   char why[DEPLOY_WHY];
+  char build[17];
   char *problem = deploy_problem(deploy->place, NULL, why);
+  if (problem) { /* which a start of the server may have mended since */
+    free(problem);
+    ask_server(deploy->place, build);
+    problem = deploy_problem(deploy->place, build, why);
+  }
   if (!problem)
     return false;
   cli_error("%s", problem);
