@@ -263,7 +263,7 @@ static void put_address(struct sockaddr_storage *to, uint8_t family, const uint8
 }
 
 static void on_resolved(void *arg, const struct resolve_address *addresses, size_t count,
-                        const char *why) {
+                        const char *why, bool own_fault) {
   struct probe_more *more = arg;
   struct probe *probe = &more->probe;
   more->query = NULL;
@@ -274,6 +274,7 @@ static void on_resolved(void *arg, const struct resolve_address *addresses, size
     return;
   if (more->count == 0) {
     set_reason(&probe->result, false, "%s", why);
+    probe->result.own_fault = own_fault;
     if (begin_again(more))
       return;
   }

@@ -251,8 +251,10 @@ static bool any_success(const struct resolve *r) {
          (r->questions[1].done && r->questions[1].status == ARES_SUCCESS);
 }
 
-static void describe(const struct resolve *r, char why[RESOLVE_WHY]) {
+/* True if it is this machine's own fault. */
+static bool describe(const struct resolve *r, char why[RESOLVE_WHY]) {
   int status = worst_status(r);
+  bool own_fault = status == ARES_ECONNREFUSED || status == ARES_ENOMEM || status == ARES_EFILE;
   const char *text;
   switch (status) {
   case ARES_ENODATA:
@@ -287,9 +289,10 @@ static void describe(const struct resolve *r, char why[RESOLVE_WHY]) {
     break;
   default:
     snprintf(why, RESOLVE_WHY, "resolver failed: %s", ares_strerror(status));
-    return;
+    return own_fault;
   }
   snprintf(why, RESOLVE_WHY, "%s", text);
+  return own_fault;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------
@@ -333,13 +336,14 @@ static void finish(struct resolve *r) {
   char why[RESOLVE_WHY];
   size_t count = resolve_address_mix(r->questions[0].addresses, r->questions[0].count,
                                      r->questions[1].addresses, r->questions[1].count, addresses);
-  if (count == 0 && r->waiting)
+  bool own_fault = count == 0 && r->waiting;
+  if (own_fault)
     snprintf(why, sizeof why, "too many names are being resolved");
   else if (count == 0)
-    describe(r, why);
+    own_fault = describe(r, why);
   release(r);
   start_waiting(resolver);
-  done(arg, addresses, count, count > 0 ? NULL : why);
+  done(arg, addresses, count, count > 0 ? NULL : why, own_fault);
 }
 
 /* ---- the course ---------------------------------------------------------------------------------

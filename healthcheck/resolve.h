@@ -16,6 +16,7 @@
 #ifndef SLUICE_HEALTHCHECK_RESOLVE_H
 #define SLUICE_HEALTHCHECK_RESOLVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -36,10 +37,11 @@ struct resolve;
 
 /* `addresses` (count > 0, `why` NULL) or the reason in `why` (count 0), as "no such name",
  * "the name has no address", "resolver timed out", "resolver refused", "resolver failed
- * (SERVFAIL)", "resolver unreachable: Connection refused".  All are borrowed.  May start and cancel
+ * (SERVFAIL)".  `own_fault`: it is this machine that cannot ask ("resolver unreachable", no memory,
+ * too many at once), which says nothing about the name.  All are borrowed.  May start and cancel
  * others. */
 typedef void resolve_done_fn(void *arg, const struct resolve_address *addresses, size_t count,
-                             const char *why);
+                             const char *why, bool own_fault);
 
 /* `server`: "ADDRESS[@PORT]" of a DNS server, or NULL: the system's.  NULL with one line in `why`
  * (RESOLVE_WHY octets).  A server that does not answer is no error here. */

@@ -59,6 +59,7 @@ def zone(a=(), aaaa=(), **options):
 def resolved(udp, port=1, host="web.example.com", tcp=None, timeout=5000):
     with FakeDNS(udp, tcp) as server:
         result = probe(settings("tcp", port=port, timeout=timeout), host, "--resolver", f"127.0.0.1@{server.port}")
+    assert not result["own_fault"]
     return result["ok"], result["reason"]
 
 
@@ -88,7 +89,7 @@ def test_resolver_is_not_there():
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     result = probe(settings("tcp", port=1), "web.example.com", "--resolver", f"127.0.0.1@{port}")
-    assert (result["ok"], result["reason"]) == (False, "resolver unreachable")
+    assert (result["ok"], result["reason"], result["own_fault"]) == (False, "resolver unreachable", True)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "169.254.169.254", "224.0.0.1", "255.255.255.255"])
