@@ -229,18 +229,33 @@ void judge_evaluate(struct judge *judge, struct judge_domain *d, const struct mo
   free(more);
 }
 
+/* What earlier runs left is believed no longer than this, if nothing has confirmed it. */
+static void settle(struct judge *judge, const struct moment *now) {
+  char text[INCIDENT_SUMMARY];
+  size_t at = 0;
+  for (struct incident *i; (i = book_next(judge->book, &at)) != NULL;) {
+    struct judge_domain *d = NULL;
+    if (!i->restored)
+      continue;
+    if (i->domain != NULL)
+      d = judge_find(judge, i->domain);
+    if (d != NULL)
+      judge_mark(judge, d);
+    if (i->kind != INCIDENT_ISOLATED)
+      continue;
+    snprintf(text, sizeof text, "checker on %.200s is no longer isolated",
+             i->region != NULL ? i->region : judge->host);
+    book_end(judge->book, i, text, &judge->isolated, now);
+  }
+}
+
 bool judge_run(struct judge *judge, size_t most, const struct moment *now) {
   if (judge->count != 0 && judge->settle_at == 0 && !judge->settled)
     judge->settle_at = now->mono + JUDGE_SETTLE_MS;
   if (judge->settle_at != 0 && judge->settle_at <= now->mono) {
     judge->settle_at = 0;
     judge->settled = true;
-    size_t at = 0;
-    for (struct incident *i; (i = book_next(judge->book, &at)) != NULL;) {
-      struct judge_domain *d = i->restored ? judge_find(judge, i->domain) : NULL;
-      if (d != NULL)
-        judge_mark(judge, d);
-    }
+    settle(judge, now);
   }
   for (; most > 0 && judge->dirty_count > 0; most--) {
     struct judge_domain *d = &judge->domains[judge->dirty[judge->dirty_first]];

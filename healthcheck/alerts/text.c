@@ -61,10 +61,10 @@ static const char *act_of(const struct text_source *s, uint16_t endpoint) {
       s->facts->by_hand != NULL ? &s->facts->by_hand[endpoint] : NULL;
   if (status != NULL && status->manual == MANUAL_DISABLED)
     return "disabled by hand";
-  if (status != NULL && status->manual == MANUAL_ENABLED)
-    return "enabled by hand";
   if (status != NULL && (status->health4 == HEALTH_DOWN || status->health6 == HEALTH_DOWN))
     return "forced down by hand";
+  if (status != NULL && status->manual == MANUAL_ENABLED && !s->steer->endpoints[endpoint].enabled)
+    return "enabled by hand";
   return "weight set by hand";
 }
 

@@ -17,7 +17,7 @@ class Webhook:
     A reply: a status, or (status, headers, body), or "drop" (closes at once), "hang" (never answers).
     """
 
-    def __init__(self, address="127.0.0.1", replies=(), default=200, context=None):
+    def __init__(self, address="127.0.0.1", replies=(), default=200, context=None, port=0):
         self.requests = []  # (path, headers, document), also of those that were not answered well
         self.replies = list(replies)
         self.default = default
@@ -34,12 +34,12 @@ class Webhook:
             def log_message(self, *args):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer((address, 0), Handler, bind_and_activate=False)
+        self.server = http.server.ThreadingHTTPServer((address, port), Handler, bind_and_activate=False)
         self.server.daemon_threads = True
         self.server.request_queue_size = 64
         self.server.server_bind()
         self.server.server_activate()
-        if context:
+        if context:  # of TLS
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.address, self.port = self.server.server_address[:2]
         self.url = f"{'https' if context else 'http'}://{address}:{self.port}/hook"

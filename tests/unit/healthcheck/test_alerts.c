@@ -553,6 +553,18 @@ Test(alerts, B83_isolated_checker) {
   free(domains);
 }
 
+/* It was cut off, ended, and is not cut off when it starts again. */
+Test(alerts, isolated_before_a_restart) {
+  fixture_configure(DOMAINS);
+  fixture_isolated(true);
+  fixture_pass(FIXTURE_WINDOW);
+  EXPECT("pager", "trigger isolated error sluice|isolated||checker.test");
+  fixture_restart();
+  fixture_configure(DOMAINS);
+  fixture_pass(JUDGE_SETTLE_MS + FIXTURE_WINDOW);
+  EXPECT("pager", "resolve isolated error sluice|isolated||checker.test");
+}
+
 /* ---- keys, routes, room -----------------------------------------------------------------------
  */
 
