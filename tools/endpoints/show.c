@@ -230,18 +230,21 @@ static void print_line(FILE *out, const struct show *show, unsigned level, const
     fputc('\n', out);
     used = 0;
   }
-  const char *end = *colour && show->colour ? plain : "";
-  used += fprintf(out, "%*s%6s %11s %11s", NAME_AT + NAME_WIDTH - used, "", cells[0], cells[1],
-                  cells[2]);
+  char line[4 * CELL];
+  int len = snprintf(line, sizeof line, "%*s%6s %11s %11s", NAME_AT + NAME_WIDTH - used, "",
+                     cells[0], cells[1], cells[2]);
+  while (!*status && len > 0 && line[len - 1] == ' ')
+    len--;
+  fprintf(out, "%.*s", len, line);
   if (*status)
-    fprintf(out, "  %s%s%s", mark(show, colour), status, end);
+    fprintf(out, "  %s%s%s", mark(show, colour), status, *colour && show->colour ? plain : "");
   fputc('\n', out);
 }
 
 /* "95% AAAA" */
 static void share_cell(char out[CELL], double share, const char *type) {
   char text[EFFECT_SHARE];
-  snprintf(out, CELL, "%s%s%s", effect_share_text(share, text), type ? " " : "", type ? type : "");
+  snprintf(out, CELL, type ? "%s %-4s" : "%s%s", effect_share_text(share, text), type ? type : "");
 }
 
 static void configured_cell(char out[CELL], const struct effect_entry *entry, int type) {
