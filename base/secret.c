@@ -172,6 +172,8 @@ static int start(const char *const *argv, int out, pid_t *pid) {
   if (rc == 0)
     rc = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   if (rc == 0)
+    rc = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  if (rc == 0)
     rc = posix_spawnattr_setflags(&attributes, flags);
   if (rc == 0)
     rc = posix_spawnattr_setpgroup(&attributes, 0);
@@ -233,6 +235,7 @@ static size_t read_command(const json_t *command, char *out, char *why) {
     snprintf(why, SECRET_WHY, "cannot make a pipe: %s", strerror(errno));
     return SIZE_MAX;
   }
+  fcntl(ends[0], F_SETFL, O_NONBLOCK); /* a signal that ends the waiting must not make it endless */
   pid_t pid;
   int rc = start(argv, ends[1], &pid);
   close(ends[1]);

@@ -2,10 +2,12 @@
 /* Secrets from files, variables and commands; refused ones say why, and never what they hold. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/secret.h"
@@ -104,6 +106,28 @@ Test(secret, command) {
          "cannot run /nowhere/at/all");
   /* What it leaves behind does not hold the reader up. */
   expect(read_shell("sleep 1000 >/dev/null & echo hunter2", &s), &s, "hunter2");
+}
+
+Test(secret, a_command_gets_no_descriptor_of_ours) {
+  struct secret s;
+  cr_assert_eq(dup2(STDERR_FILENO, 9), 9); /* without FD_CLOEXEC */
+  expect(read_shell("test -e /proc/$$/fd/9 && echo open || echo closed", &s), &s, "closed");
+  close(9);
+}
+
+static void ignore(int number) {
+  (void)number;
+}
+
+/* Signals of the program end each wait early. */
+Test(secret, a_command_while_signals_come) {
+  struct secret s;
+  const struct sigaction action = {.sa_handler = ignore};
+  const struct itimerval often = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000};
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &often, NULL);
+  expect(read_shell("sleep 0.1; echo hunter2; sleep 0.1", &s), &s, "hunter2");
+  setitimer(ITIMER_REAL, &(const struct itimerval){0}, NULL);
 }
 
 Test(secret, settings) {
