@@ -11,9 +11,11 @@ import signal
 import struct
 import subprocess
 import termios
+import threading
 
 import pytest
 
+import healthlib
 import sluicelib
 import toollib
 
@@ -142,6 +144,28 @@ def test_health_and_status_and_why(server):
     [legacy] = [e for e in cdn["endpoints"] if e["endpoint"] == "legacy"]
     assert not legacy["enabled"] and legacy["configured_enabled"] and legacy["manual"]["reason"] == "disk"
     assert cdn["regions"][0]["now"]["AAAA"]["level"] == 2
+
+
+def test_b92_probe_errors_and_a_lost_checker(make_config, start, tmp_path):
+    port = sluicelib.Port()
+    data = sluicelib.build(make_config({"cdn": healthlib.levels(port.number, "good: 127.0.0.21", "bad: 127.0.0.22")}),
+                           tmp_path / "data")
+    with healthlib.Endpoint("127.0.0.21", port.number), healthlib.Healthd(data) as healthd:
+        healthd.wait_states(**{"127.0.0.21": "up", "127.0.0.22": "down"})
+        server = start(data, "--health", healthd.feed)
+        healthlib.wait_for(lambda: get(server, "cdn")[0]["endpoints"][1]["health"]["4"]["state"] == "down", "a verdict")
+        out = endpoints(server, "get", "cdn").stdout
+        check_columns(out)
+        assert re.search(r"good +\d+ +100% .*up, \d+ ", out) or re.search(r"good +\d+ +100% +up", out)
+        assert re.search(r"bad +\d+ +0% .*down, \d+ ", out)
+        assert re.search(r"bad is down since 20\S+ \S+ UTC: connect refused", " ".join(out.split()))
+        assert "HEALTH IS" not in out
+        healthd.stop()
+        healthlib.wait_for(lambda: not get(server, "cdn")[0]["health"]["connected"], "the loss")
+        out = endpoints(server, "get", "cdn").stdout
+        check_columns(out)
+        assert re.search(r"HEALTH IS OLD: the checker is lost, last heard \d+ s ago", out) and "bad is down" in out
+    port.close()
 
 
 def test_fallback_is_told(server):
@@ -395,6 +419,7 @@ def test_a_time_ends(server):
     assert weights(server, "eu") == {"central-4": 1, "central-5": 1}  # the configuration's, not 8
     rows = json.loads(endpoints(server, "history", "cdn", "--json").stdout)["history"]
     assert [r["command"] for r in rows] == ["expire", "set", "set"]
+    assert "eu level 1: central-4: weight 9 ended" in endpoints(server, "history").stdout
 
 
 # ---- B16: regions --------------------------------------------------------------------------------
@@ -479,6 +504,27 @@ def test_b49_the_loser_computes_again(tmp_path):
         sluicelib.sluice("endpoints", "set", "cdn.example.", "shift[a:b,10]", "--socket", server.path)
     assert {c["endpoint"]: c["value"] for c in state["commit"]["changes"]} == {"a": 50, "b": 50}
     assert state["commit"]["expect"] == [["cdn.example.", 2]]
+
+
+def test_b49_sets_while_builds_are_loaded(make_config, start):
+    config = make_config({"cdn": CDN})
+    server = start(config)
+    argv = [sluicelib.program("sluice"), "endpoints", "set", "cdn[eu]", "--socket", str(server.control), "--json"]
+    procs = []
+    for i in range(4):
+        sluicelib.write_tree(config, {"example.com/cdn/domain.yaml": CDN.replace("ttl: 30", f"ttl: {40 + i}")})
+        sluicelib.build(config, server.data)
+        procs.append(subprocess.Popen([*argv, f"central-4={i + 10}"], env=sluicelib.environment(),
+                                      stdout=subprocess.DEVNULL))
+        server.reload()
+        procs.append(subprocess.Popen([*argv, f"central-5={i + 10}"], env=sluicelib.environment(),
+                                      stdout=subprocess.DEVNULL))
+    assert [p.wait(sluicelib.DEADLINE) for p in procs] == [0] * 8
+    rows = json.loads(endpoints(server, "history", "cdn", "--json").stdout)["history"]
+    assert len(rows) == 8
+    for name in ("central-4", "central-5"):
+        mine = [c for r in rows for c in r["what"]["changes"] if c["endpoint"] == name]
+        assert weights(server, "eu")[name] == mine[0]["new"] and get(server, "cdn")[0]["ttl"] == 43
 
 
 # ---- reset, enable, disable ------------------------------------------------------------------------
@@ -665,6 +711,32 @@ def test_a_commit_without_an_answer_is_not_called_failed(tmp_path):
         done = sluicelib.sluice("endpoints", "set", "cdn.example.", "a=2", "--socket", server.path, status=1)
     assert "it is not known whether cdn.example. was changed" in done.stderr and done.stderr.count("\n") == 1
     assert len(ids) == 2 and ids[0] == ids[1]
+
+
+def test_a_server_that_hangs(make_config, start, tmp_path):
+    """At once: one that says nothing at all, and one that is silent after a commit."""
+    server = start(make_config({"cdn": CDN}))
+    told = sluicelib.control(server.control, "domain", domain="cdn.example.com.")
+    silence = threading.Event()
+
+    def answer(request):
+        if request["command"] == "commit":
+            silence.wait(sluicelib.DEADLINE)
+            return b""
+        return told
+
+    with toollib.FakeServer(tmp_path / "s", answer) as fake, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        server.signal(signal.SIGSTOP)
+        try:
+            runs = [pool.submit(sluicelib.sluice, "endpoints", "set", "cdn.example.com.", "central-4=2", "--socket", path,
+                                status=1) for path in (server.control, fake.path)]
+            stopped, silent = [run.result() for run in runs]
+        finally:
+            server.signal(signal.SIGCONT)
+            silence.set()
+    assert "does not answer" in stopped.stderr and stopped.stderr.count("\n") == 1
+    assert "does not answer" in silent.stderr and silent.stderr.count("\n") == 1
+    assert "it is not known whether cdn.example.com. was changed" in silent.stderr
 
 
 @pytest.mark.parametrize("reply", [b"", b"{}\n", b"[]\n", b'{"ok": true}\n', b'{"ok": true, "domain": 1}\n',

@@ -5,10 +5,11 @@
 #include "base/buf.h"
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
+#include "tools/endpoints/show.h"
 #include "tools/endpoints/times.h"
 #include "tools/wrap.h"
 
-enum { LIMIT = 20, LIMIT_MAX = 100000, BELOW = 4 };
+enum { LIMIT = 20, LIMIT_MAX = 100000, ITEM = 2, BELOW = 4 };
 
 static const char *string(const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));
@@ -33,6 +34,29 @@ static void print_result(FILE *out, const json_t *result) {
   buf_close(&text);
 }
 
+/* What ended by itself: overrides as the server lists them. */
+static void print_dropped(FILE *out, const json_t *list) {
+  size_t i;
+  const json_t *item;
+  char text[SHOW_OVERRIDE];
+  json_array_foreach(list, i, item) {
+    int kind = state_kind(string(item, "kind"));
+    const char *region = string(item, "region");
+    json_int_t level = json_integer_value(json_object_get(item, "level"));
+    const struct store_override o = {
+        .key = {.kind = kind < 0 ? STORE_WEIGHT : (enum store_kind)kind,
+                .family = (uint8_t)json_integer_value(json_object_get(item, "family"))},
+        .value = (int32_t)json_integer_value(json_object_get(item, "value"))};
+    const char *endpoint = string(item, "endpoint");
+    if (region && level > 0)
+      wrap_to(out, "", ITEM, "%s level %lld: %s: %s ended", region, (long long)level,
+              endpoint ? endpoint : "?", show_override_text(&o, text));
+    else
+      wrap_to(out, "", ITEM, "%s: %s ended", endpoint ? endpoint : "?",
+              show_override_text(&o, text));
+  }
+}
+
 static void print_row(FILE *out, const json_t *row) {
   char when[TIMES_TEXT];
   const char *who = string(row, "who");
@@ -50,7 +74,11 @@ static void print_row(FILE *out, const json_t *row) {
     wrap_to(out, "", BELOW, "%s", reason);
   if (until > 0)
     wrap_to(out, "", BELOW, "until %s", times_utc(until, when));
+  json_int_t count = json_integer_value(json_object_get(what, "change_count"));
   change_print(out, json_object_get(what, "changes"));
+  print_dropped(out, json_object_get(what, "dropped"));
+  if (count > 0)
+    wrap_to(out, "", ITEM, "... %lld changes in all", (long long)count);
   print_result(out, json_object_get(row, "result"));
 }
 
