@@ -236,6 +236,9 @@ static void read_rest(struct domain_reading *d, const struct yaml_node *root) {
   if ((node = yaml_get(root, "alerts")) != NULL)
     d->domain->alerts =
         config_domain_alerts(d->config, &d->file, yaml_get_key(root, "alerts"), node);
+  if (node != NULL && yaml_get(root, "health") == NULL)
+    config_warning(&d->file, yaml_get_key(root, "alerts"),
+                   "this has no effect: the domain has no `health`, so nothing is checked");
   if ((node = yaml_get(root, "providers")) != NULL)
     d->domain->providers = config_domain_providers(d->config, &d->file, node);
   read_profiles(d, yaml_get(root, "profiles"));

@@ -150,10 +150,32 @@ static bool read_secret(const struct config_file *file, const struct yaml_node *
          json_object_set_new(out, "secret", json_string(node->text)) == 0;
 }
 
+enum { ROUTE_PAGERDUTY, ROUTE_SLACK, ROUTE_JSON };
+
+/* What a format needs: PagerDuty a routing key, Slack an address that is itself a secret, JSON an
+ * address or a secret that holds it. */
+static bool check_route(const struct config_file *file, const struct yaml_node *name, int format,
+                        bool has_secret, const struct yaml_node *url) {
+  if (!has_secret && url == NULL)
+    config_error(file, name, "an alert route needs `secret` or `url`");
+  else if (format == ROUTE_PAGERDUTY && !has_secret)
+    config_error(file, name,
+                 "a pagerduty route needs `secret`, the name of its routing key in the machine's "
+                 "settings");
+  else if (format == ROUTE_SLACK && url != NULL)
+    config_error(file, url,
+                 "the address of a slack webhook is itself a secret: put it into the machine's "
+                 "settings and name it with `secret`");
+  else
+    return true;
+  return false;
+}
+
 static json_t *read_route(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
   static const char *const keys[] = {"format", "secret", "url"};
-  static const char *const formats[] = {"pagerduty", "slack", "json"};
+  static const char *const formats[] = {
+      [ROUTE_PAGERDUTY] = "pagerduty", [ROUTE_SLACK] = "slack", [ROUTE_JSON] = "json"};
   bool ok = config_keys(file, node, "an alert route", keys, COUNT(keys));
   if (node->kind != YAML_MAP)
     return NULL;
@@ -161,17 +183,15 @@ static json_t *read_route(const struct config_file *file, const struct yaml_pair
   const struct yaml_node *format = yaml_get(node, "format");
   const struct yaml_node *secret = yaml_get(node, "secret");
   const struct yaml_node *url = yaml_get(node, "url");
+  int kind = -1;
   if (format == NULL) {
     config_error(file, pair->key, "an alert route needs `format`: pagerduty, slack or json");
     ok = false;
   } else {
-    int i = config_choice(file, format, "`format`", formats, COUNT(formats));
-    ok = i >= 0 && json_object_set_new(route, "format", json_string(formats[i])) == 0 && ok;
+    kind = config_choice(file, format, "`format`", formats, COUNT(formats));
+    ok = kind >= 0 && json_object_set_new(route, "format", json_string(formats[kind])) == 0 && ok;
   }
-  if (secret == NULL && url == NULL) {
-    config_error(file, pair->key, "an alert route needs `secret` or `url`");
-    ok = false;
-  }
+  ok = check_route(file, pair->key, kind, secret != NULL, url) && ok;
   if (secret != NULL)
     ok = read_secret(file, secret, route) && ok;
   if (url != NULL)

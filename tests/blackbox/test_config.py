@@ -361,6 +361,9 @@ DEFAULTS_CASES = {
     "route without format": ("alerts: {a: {secret: s}}\n", "1:10", "needs `format`"),
     "route format": ("alerts: {a: {format: email, secret: s}}\n", "1:22", "`pagerduty`"),
     "route without target": ("alerts: {a: {format: json}}\n", "1:10", "needs `secret` or `url`"),
+    "pagerduty without secret": ("alerts: {a: {format: pagerduty, url: https://x}}\n", "1:10", "needs `secret`",
+                                 "routing key"),
+    "slack with an address": ("alerts: {a: {format: slack, url: https://x}}\n", "1:34", "itself a secret"),
     "route url": ("alerts: {a: {format: json, url: ftp://x}}\n", "1:33", "https://"),
     "control character in a URL": ('alerts: {a: {format: json, url: "https://a\\x01"}}\n', "1:33", "https://"),
     "provider without type": ("providers: {a: {secret: s}}\n", "1:13", "needs `type`"),
@@ -725,6 +728,11 @@ def test_exec_check_is_a_warning(tmp_path):
 def test_lone_endpoint_health_is_a_warning(tmp_path):
     good(tmp_path, {D: domain(endpoints="{a: {addresses: 192.0.2.1, health: {type: icmp}}, b: 192.0.2.2}")},
          [(f"{D}:1:47", "no effect")])
+
+
+def test_alerts_without_health_are_a_warning(tmp_path):
+    good(tmp_path, {"defaults.yaml": "alerts: {e: {format: slack, secret: s}}\n", D: domain(rest="alerts: {to: [e]}\n")},
+         [(f"{D}:3:1", "no effect", "`health`")])
 
 
 def test_absolute_directory_name_is_a_warning(tmp_path):
