@@ -54,13 +54,19 @@ static void free_run(uv_handle_t *handle) {
   free(handle->data);
 }
 
+/* Also if somebody else has reaped it. */
 static bool has_ended(const struct run *run) {
   siginfo_t info = {0};
-  return waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+  if (waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return errno == ECHILD;
+  return info.si_pid != 0;
 }
 
-static void report(struct probe *probe, int status) {
-  if (WIFSIGNALED(status))
+static void report(struct probe *probe, bool reaped, int status) {
+  probe->result.own_fault = !reaped;
+  if (!reaped)
+    probe_end(probe, false, "the exit status was lost");
+  else if (WIFSIGNALED(status))
     probe_end(probe, false, "killed by signal %d", WTERMSIG(status));
   else
     probe_end(probe, WEXITSTATUS(status) == 0, "exit status %d", WEXITSTATUS(status));
@@ -77,13 +83,13 @@ static void on_ended(uv_poll_t *poll, int status, int events) {
   }
   /* What it has left running goes, too; as long as it is not reaped, its number is its own. */
   kill(-run->pid, SIGKILL);
-  status = 0;
-  while (waitpid(run->pid, &status, 0) < 0 && errno == EINTR)
+  pid_t reaped;
+  while ((reaped = waitpid(run->pid, &status, 0)) < 0 && errno == EINTR)
     ;
   uv_close((uv_handle_t *)poll, free_run);
   close(run->pidfd);
   if (probe != NULL)
-    report(probe, status);
+    report(probe, reaped == run->pid, status);
 }
 
 /* on_ended() reaps it. */
@@ -277,6 +283,15 @@ static void look_at_programs(const struct probe_options *options) {
       log_warning("check %s cannot run: %s", options->programs[i].name, why);
 }
 
+/* Whoever started the checker may have left it ignoring ended children: then the kernel would reap
+ * them, and their status be lost. */
+static void keep_exit_statuses(void) {
+  struct sigaction action;
+  if (sigaction(SIGCHLD, NULL, &action) == 0 &&
+      (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0))
+    signal(SIGCHLD, SIG_DFL);
+}
+
 static bool open_exec(struct probe_set *set, void **shared, char *why) {
   const struct probe_options *options = probe_options(set);
   struct exec *exec = calloc(1, sizeof *exec);
@@ -301,6 +316,7 @@ static bool open_exec(struct probe_set *set, void **shared, char *why) {
   if (exec->refused[0] != '\0')
     log_warning("exec checks: %s", exec->refused);
   look_at_programs(options);
+  keep_exit_statuses();
   return true;
 }
 

@@ -170,6 +170,15 @@ def test_B31_descriptors_and_signals(tmp_path):
     assert [int(values[k], 16) for k in ("SigBlk", "SigIgn", "SigCgt")] == [0, 0, 0]
 
 
+def test_started_by_one_who_ignores_children():
+    """Which a program inherits: then the kernel would reap, and exit statuses be lost."""
+    for code, ok in ((0, True), (3, False)):
+        with start_raw("/bin/sh", "-c", f"exit {code}", env=sluicelib.environment(),
+                       preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)) as proc:
+            result = json.loads(proc.stdout.read())
+        assert (result["ok"], result["reason"], proc.returncode) == (ok, f"exit status {code}", 0)
+
+
 def seen(script, tmp_path, **keywords):
     out = tmp_path / "out"
     assert sh(f"{{ {script}; }} >{out}", **keywords)[0]
