@@ -19,8 +19,9 @@
 enum {
   STATE_FILE_MAX = 256 << 20,
   STATE_FILE_MODE = 0600,
-  SHARES_MAX = 16,
-  SHARE_LEAST = 4096, /* domains for which one more thread is worth starting */
+  THREADS_MAX = 16,
+  THREAD_LEAST = 4096, /* domains for which one more thread is worth starting */
+  PIECE = 256,         /* domains that a thread takes at a time */
 };
 
 struct facts {
@@ -191,24 +192,51 @@ static bool refresh_init(struct refresh *r, size_t most) {
   return r->domains != NULL && r->draws != NULL;
 }
 
-/* A share of the work of refresh_compute(). */
-struct share {
+/* What the threads of refresh_compute() have in common. */
+struct work {
   struct refresh *refresh;
   const struct served *served;
-  size_t from, to;
-  pthread_t thread;
-  bool started;
-  bool ok;
+  atomic_size_t next; /* of the domains, nobody has taken it yet */
+  atomic_bool failed;
 };
 
-static void *compute_share(void *arg) {
-  struct share *share = arg;
-  struct refresh *r = share->refresh;
-  share->ok = true;
-  for (size_t i = share->from; share->ok && i < share->to; i++) {
-    struct steer_facts known = facts_of(share->served, r->domains[i]);
-    r->draws[i] = load_make_draws(share->served->domains[r->domains[i]].steer, &known);
-    share->ok = r->draws[i] != NULL;
+/* A domain is some pointers deep, and none of it is in the cache when a change touches many: each
+ * step of the way is fetched while those before it are computed. */
+static void look_ahead(const struct work *work, size_t i, size_t end) {
+  enum { STEER = 12, PARTS = 8, LEVELS = 5, ENTRIES = 2 };
+  const uint32_t *domains = work->refresh->domains;
+  const struct view_domain *served = work->served->domains;
+  if (i + STEER < end) {
+    __builtin_prefetch(served[domains[i + STEER]].steer);
+    __builtin_prefetch(work->served->states[domains[i + STEER]].status);
+  }
+  if (i + PARTS < end) {
+    const struct steer_domain *steer = served[domains[i + PARTS]].steer;
+    __builtin_prefetch(steer->regions);
+    __builtin_prefetch(steer->endpoints);
+    __builtin_prefetch(steer->endpoints + 1);
+  }
+  if (i + LEVELS < end)
+    __builtin_prefetch(served[domains[i + LEVELS]].steer->regions->levels);
+  if (i + ENTRIES < end)
+    __builtin_prefetch(served[domains[i + ENTRIES]].steer->regions->levels->entries);
+}
+
+/* Takes pieces of the list until there is none left, so that nobody waits for a thread that the
+ * system lets wait. */
+static void *compute_pieces(void *arg) {
+  struct work *work = arg;
+  struct refresh *r = work->refresh;
+  size_t from;
+  while ((from = atomic_fetch_add(&work->next, PIECE)) < r->count) {
+    size_t end = from + PIECE < r->count ? from + PIECE : r->count;
+    for (size_t i = from; i < end; i++) {
+      look_ahead(work, i, end);
+      struct steer_facts known = facts_of(work->served, r->domains[i]);
+      r->draws[i] = load_make_draws(work->served->domains[r->domains[i]].steer, &known);
+      if (r->draws[i] == NULL)
+        atomic_store(&work->failed, true);
+    }
   }
   return NULL;
 }
@@ -216,31 +244,21 @@ static void *compute_share(void *arg) {
 /* Makes the new tables; many of them on all processors, for a change that touches every domain has
  * to be live at once. */
 static bool refresh_compute(struct refresh *r, const struct served *served) {
-  struct share shares[SHARES_MAX];
-  size_t count = r->count / SHARE_LEAST + 1;
+  struct work work = {.refresh = r, .served = served};
+  pthread_t threads[THREADS_MAX];
+  size_t wanted = r->count / THREAD_LEAST;
   size_t processors = uv_available_parallelism();
-  if (count > processors)
-    count = processors;
-  if (count > SHARES_MAX)
-    count = SHARES_MAX;
-  bool ok = true;
-  for (size_t i = 0; i < count; i++) {
-    shares[i] = (struct share){.refresh = r,
-                               .served = served,
-                               .from = r->count * i / count,
-                               .to = r->count * (i + 1) / count};
-    shares[i].started =
-        i > 0 && pthread_create(&shares[i].thread, NULL, compute_share, &shares[i]) == 0;
-  }
-  for (size_t i = 0; i < count; i++)
-    if (!shares[i].started)
-      compute_share(&shares[i]);
-  for (size_t i = 0; i < count; i++) {
-    if (shares[i].started)
-      pthread_join(shares[i].thread, NULL);
-    ok = ok && shares[i].ok;
-  }
-  return ok;
+  if (wanted > processors - 1)
+    wanted = processors - 1;
+  if (wanted > THREADS_MAX)
+    wanted = THREADS_MAX;
+  size_t started = 0;
+  while (started < wanted && pthread_create(&threads[started], NULL, compute_pieces, &work) == 0)
+    started++;
+  compute_pieces(&work);
+  for (size_t i = 0; i < started; i++)
+    pthread_join(threads[i], NULL);
+  return !atomic_load(&work.failed);
 }
 
 /* Publishes the new tables; afterwards `draws` holds the old ones. */
@@ -250,9 +268,9 @@ static void refresh_swap(struct refresh *r, struct served *served) {
                                            memory_order_acq_rel);
 }
 
-static void refresh_close(struct refresh *r, const struct served *served) {
+static void refresh_close(struct refresh *r) {
   for (size_t i = 0; r->draws != NULL && i < r->count; i++)
-    load_free_draws(r->draws[i], load_table_count(served->domains[r->domains[i]].steer));
+    load_free_draws(r->draws[i]);
   free(r->domains);
   free(r->draws);
 }
@@ -323,7 +341,7 @@ bool facts_attach(struct facts *facts, struct served *served) {
   ok = ok && refresh_compute(&refresh, served);
   if (ok)
     refresh_swap(&refresh, served);
-  refresh_close(&refresh, served);
+  refresh_close(&refresh);
   if (!ok || gone == 0)
     return ok;
   facts->unsaved = true;
@@ -398,11 +416,30 @@ static void take_back(const struct facts *facts, struct served *served,
   }
 }
 
+/* As look_ahead(), for the records. */
+static void look_ahead_at_facts(const struct served *served, const struct fact_change *changes,
+                                size_t i, size_t count) {
+  enum { STATE = 16, LIST = 10, FACT = 5 };
+  if (i + STATE < count)
+    __builtin_prefetch(&served->states[changes[i + STATE].domain]);
+  if (i + LIST < count) {
+    const struct served_domain *state = &served->states[changes[i + LIST].domain];
+    __builtin_prefetch(state->facts);
+    __builtin_prefetch(state->status);
+  }
+  if (i + FACT < count && changes[i + FACT].field != FACT_WEIGHT) {
+    const struct served_domain *state = &served->states[changes[i + FACT].domain];
+    if (state->facts != NULL)
+      __builtin_prefetch(state->facts[changes[i + FACT].endpoint]);
+  }
+}
+
 static bool change_all(struct facts *facts, struct served *served,
                        const struct fact_change *changes, size_t count, struct undo *undos,
                        struct refresh *refresh) {
   facts->mark++;
   for (size_t i = 0; i < count; i++) {
+    look_ahead_at_facts(served, changes, i, count);
     bool weight = changes[i].field == FACT_WEIGHT;
     if (!(weight ? change_weight : change_status)(facts, served, &changes[i], &undos[i], refresh))
       return false;
@@ -432,7 +469,7 @@ bool facts_apply(struct facts *facts, struct served *served, const struct fact_c
   } else if (undos != NULL) {
     take_back(facts, served, changes, undos, count);
   }
-  refresh_close(&refresh, served);
+  refresh_close(&refresh);
   free(undos);
   return ok;
 }
@@ -474,7 +511,7 @@ bool facts_ignore_measured(struct facts *facts, struct served *served, bool igno
       update_all(facts, served, NULL);
     }
   }
-  refresh_close(&refresh, served);
+  refresh_close(&refresh);
   return ok;
 }
 

@@ -14,30 +14,70 @@
 /* ---- draw tables ------------------------------------------------------------------------------
  */
 
-void load_free_draws(const struct view_draws *draws, uint32_t table_count) {
-  if (draws == NULL)
-    return;
-  for (uint32_t i = 0; i < table_count; i++)
-    free((void *)(uintptr_t)draws->tables[i]);
+/* All tables of a domain are in one block of memory, behind the pointers to them: so making and
+ * freeing them costs one allocation, and a query finds them near each other. */
+
+enum { SCRATCH = 8192, ALIGN = 8 };
+
+void load_free_draws(const struct view_draws *draws) {
   free((void *)(uintptr_t)draws);
+}
+
+static size_t aligned(size_t octets) {
+  return (octets + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+static size_t head_size(const struct steer_domain *domain) {
+  return sizeof(struct view_draws) + load_table_count(domain) * sizeof(struct draw_table *);
+}
+
+static size_t most_size(const struct steer_domain *domain) {
+  size_t types = 0, size = head_size(domain);
+  for (int t = 0; t < STEER_TYPES; t++)
+    types += domain->offers[t];
+  for (uint32_t r = 0; r < domain->region_count; r++)
+    size += types * aligned(draw_table_most(domain, r));
+  return size;
+}
+
+/* Fills a block of most_size() octets; the pointers are offsets still.  Returns how much of it is
+ * used, or 0 without memory. */
+static size_t fill_draws(uint8_t *block, const struct steer_domain *domain,
+                         const struct steer_facts *facts) {
+  size_t used = head_size(domain);
+  uintptr_t *offsets = (void *)block;
+  memset(block, 0, used);
+  for (uint32_t i = 0; i < load_table_count(domain); i++) {
+    uint32_t type = i % STEER_TYPES;
+    if (!domain->offers[type])
+      continue;
+    size_t size = draw_table_fill((void *)(block + used), domain, i / STEER_TYPES,
+                                  (enum steer_type)type, facts);
+    if (size == 0)
+      return 0;
+    offsets[i] = used;
+    used += aligned(size);
+  }
+  return used;
 }
 
 const struct view_draws *load_make_draws(const struct steer_domain *domain,
                                          const struct steer_facts *facts) {
-  uint32_t count = load_table_count(domain);
-  struct view_draws *draws = calloc(1, sizeof *draws + count * sizeof draws->tables[0]);
-  if (draws == NULL)
-    return NULL;
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t type = i % STEER_TYPES;
-    if (!domain->offers[type])
-      continue;
-    draws->tables[i] = draw_table_build(domain, i / STEER_TYPES, (enum steer_type)type, facts);
-    if (draws->tables[i] == NULL) {
-      load_free_draws(draws, count);
-      return NULL;
+  _Alignas(ALIGN) uint8_t small[SCRATCH];
+  size_t most = most_size(domain);
+  uint8_t *scratch = most <= sizeof small ? small : malloc(most);
+  size_t used = scratch != NULL ? fill_draws(scratch, domain, facts) : 0;
+  struct view_draws *draws = used > 0 ? malloc(used) : NULL;
+  if (draws != NULL) {
+    memcpy(draws, scratch, used);
+    for (uint32_t i = 0; i < load_table_count(domain); i++) {
+      uintptr_t offset = (uintptr_t)draws->tables[i];
+      if (offset != 0)
+        draws->tables[i] = (const void *)((const uint8_t *)draws + offset);
     }
   }
+  if (scratch != small)
+    free(scratch);
   return draws;
 }
 
@@ -302,8 +342,7 @@ static void free_domains(struct served *served) {
   for (uint32_t i = 0; served->domains != NULL && i < served->domain_count; i++) {
     if (served->domains[i].steer == NULL)
       break;
-    load_free_draws(atomic_load_explicit(&served->domains[i].draws, memory_order_relaxed),
-                    load_table_count(served->domains[i].steer));
+    load_free_draws(atomic_load_explicit(&served->domains[i].draws, memory_order_relaxed));
     free(served->states[i].facts);
     free(served->states[i].weights);
   }

@@ -101,9 +101,9 @@ void load_free(struct served *served);
 long load_find_domain(const struct served *served, const uint8_t *owner);
 
 /* Frees what a domain published before; NULL is allowed. */
-void load_free_draws(const struct view_draws *draws, uint32_t table_count);
+void load_free_draws(const struct view_draws *draws);
 
-/* All draw tables of a domain, or NULL without memory. */
+/* All draw tables of a domain, in one block; or NULL without memory. */
 const struct view_draws *load_make_draws(const struct steer_domain *domain,
                                          const struct steer_facts *facts);
 

@@ -72,6 +72,12 @@ struct draw_table {
 struct draw_table *draw_table_build(const struct steer_domain *domain, uint32_t region,
                                     enum steer_type type, const struct steer_facts *facts);
 
+/* The same in the caller's memory, of draw_table_most() octets; returns how many are used, or 0
+ * where draw_table_build() would return NULL. */
+size_t draw_table_most(const struct steer_domain *domain, uint32_t region);
+size_t draw_table_fill(struct draw_table *table, const struct steer_domain *domain, uint32_t region,
+                       enum steer_type type, const struct steer_facts *facts);
+
 /* Layer 4: draws one item's endpoint. */
 static inline uint16_t draw_one(const struct draw_table *table, struct rng *rng) {
   if (table->count == 1)

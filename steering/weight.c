@@ -13,10 +13,10 @@ size_t layer_entry_max(const struct steer_domain *domain, uint32_t region) {
 
 size_t layer_entries(const struct steer_domain *domain, uint32_t region, enum steer_type type,
                      const struct steer_facts *facts, struct layer_entry *out) {
-  size_t index = 0; /* in the index space of weights */
-  for (uint32_t r = 0; r < region; r++)
-    index += layer_entry_max(domain, r);
   const int32_t *weights = facts ? facts->weights : NULL;
+  size_t index = 0; /* in the index space of weights */
+  for (uint32_t r = 0; weights && r < region; r++)
+    index += layer_entry_max(domain, r);
   const struct steer_region *at = &domain->regions[region];
   size_t count = 0;
   for (uint32_t l = 0; l < at->level_count; l++) {
@@ -49,39 +49,42 @@ static void add_items(struct draw_table *table, const struct layer_entry *entrie
   }
 }
 
-struct draw_table *draw_table_build(const struct steer_domain *domain, uint32_t region,
-                                    enum steer_type type, const struct steer_facts *facts) {
+size_t draw_table_most(const struct steer_domain *domain, uint32_t region) {
+  return sizeof(struct draw_table) + layer_entry_max(domain, region) * sizeof(struct draw_item);
+}
+
+size_t draw_table_fill(struct draw_table *table, const struct steer_domain *domain, uint32_t region,
+                       enum steer_type type, const struct steer_facts *facts) {
   if (!domain->offers[type])
-    return NULL;
+    return 0;
   /* Most regions are small, and one change of health may rebuild the tables of many domains. */
   struct layer_entry small[64];
   size_t max = layer_entry_max(domain, region);
   struct layer_entry *entries =
       max <= sizeof small / sizeof *small ? small : calloc(max, sizeof *entries);
   if (!entries)
-    return NULL;
+    return 0;
   size_t count = layer_entries(domain, region, type, facts, entries);
   bool fallback =
       status_filter(domain, type, facts, domain->regions[region].level_count, entries, count);
   uint16_t level = priority_filter(entries, count);
-  size_t left = 0;
   bool all_zero = true;
-  for (size_t i = 0; i < count; i++) {
-    left += entries[i].present;
+  for (size_t i = 0; i < count; i++)
     all_zero = all_zero && (!entries[i].present || entries[i].weight == 0);
-  }
-  struct draw_table *table = NULL;
-  if (left > 0)
-    table = calloc(1, sizeof *table + left * sizeof table->items[0]);
-  if (table) {
-    table->level = level;
-    table->answers = domain->answers;
-    table->fallback = fallback;
-    add_items(table, entries, count, all_zero);
-  }
+  *table = (struct draw_table){.level = level, .answers = domain->answers, .fallback = fallback};
+  add_items(table, entries, count, all_zero);
   if (entries != small)
     free(entries);
-  return table;
+  return table->count > 0 ? sizeof *table + table->count * sizeof table->items[0] : 0;
+}
+
+struct draw_table *draw_table_build(const struct steer_domain *domain, uint32_t region,
+                                    enum steer_type type, const struct steer_facts *facts) {
+  struct draw_table *table = malloc(draw_table_most(domain, region));
+  if (table && draw_table_fill(table, domain, region, type, facts) > 0)
+    return table;
+  free(table);
+  return NULL;
 }
 
 /* Index of the item that holds `x`. */
