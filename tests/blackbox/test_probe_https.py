@@ -136,6 +136,22 @@ def test_ca_file_problems(certs, tmp_path):
     assert not good and reason.startswith("ca_file: ")
 
 
+def test_ca_file_that_changes(certs, tmp_path):
+    """Read again at once; what cannot be read leaves what was read before."""
+    ca_file = tmp_path / "ca.pem"
+    ca_file.write_bytes(certs.ca.read_bytes())
+    then = iter([b"-----BEGIN CERTIFICATE-----\nhalf writ", certs.other_ca.read_bytes()])
+
+    def behave(peer, sock):
+        ca_file.write_bytes(next(then))
+        reply(ok())(peer, sock)
+    with Peer(behave, context=server_context(certs.good)) as peer:
+        check = settings("https", port=peer.port, host="cdn.example.com", ca_file=str(ca_file))
+        results = probes(check, ["127.0.0.1"], "--rounds", "3")
+    assert [r["ok"] for r in results] == [True, True, False]
+    assert results[2]["reason"].startswith("certificate not trusted: unknown authority")
+
+
 def test_every_probe_is_a_full_handshake(certs):
     reused = []
 
