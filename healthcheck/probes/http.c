@@ -447,6 +447,7 @@ static bool set_tls(struct http *http) {
   SET(CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
   SET(CURLOPT_CAINFO, NULL); /* libcurl would parse it each time */
   SET(CURLOPT_CAPATH, NULL);
+  SET(CURLOPT_CA_CACHE_TIMEOUT, 0L); /* else the store of one probe is that of all */
   SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
   SET(CURLOPT_SSL_CTX_FUNCTION, set_context);
   SET(CURLOPT_SSL_CTX_DATA, http);

@@ -183,7 +183,8 @@ static int verify(X509_STORE_CTX *context, void *arg) {
 
 void tls_trust_use(SSL_CTX *context, X509_STORE *store, struct tls_refusal *refusal) {
   memset(refusal, 0, sizeof *refusal);
-  SSL_CTX_set1_cert_store(context, store);
+  /* Not as the context's own store, which libcurl fills or replaces later. */
+  SSL_CTX_set1_verify_cert_store(context, store);
   SSL_CTX_set_cert_verify_callback(context, verify, refusal);
 }
 
