@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/cookie.h"
+#include "server/exposure_ring.h"
 #include "server/wire.h"
 
 enum {
@@ -146,13 +147,35 @@ static void put_new_records(struct answer *a, struct image_records r, size_t fir
   }
 }
 
-static void draw_several(struct answer *a, const struct image *image, uint32_t domain,
+/* Tells the main thread what was drawn (server/exposure.h). */
+__attribute__((noinline, cold)) static void sample(struct answer *a, const struct view_domain *d,
+                                                   const uint16_t *drawn, size_t count) {
+  struct query_worker *worker = a->worker;
+  const struct exposure_sample sample = {.resolver = exposure_resolver(&a->q->source),
+                                         .domain = d->id,
+                                         .view = a->view->generation,
+                                         .region = a->q->ahead.outcome.region};
+  worker->exposure_left =
+      worker->exposure == NULL
+          ? UINT32_MAX
+          : exposure_ring_put(worker->exposure, (uint32_t)rng_next(&worker->rng), &sample, drawn,
+                              count);
+}
+
+/* All that a steered answer pays for, when it is not sampled. */
+static inline bool is_sampled(struct query_worker *worker) {
+  return __builtin_expect(--worker->exposure_left == 0, 0);
+}
+
+static void draw_several(struct answer *a, const struct view_zone *zone, uint32_t domain,
                          const struct draw_table *table, enum steer_type type, uint16_t owner_at) {
   uint16_t drawn[STEER_MAX_ANSWERS];
   size_t n = draw_many(table, &a->worker->rng, drawn);
   size_t first = a->at;
   for (size_t i = 0; i < n; i++)
-    put_new_records(a, image_steer(image, domain, drawn[i], type), first, owner_at);
+    put_new_records(a, image_steer(zone->image, domain, drawn[i], type), first, owner_at);
+  if (is_sampled(a->worker))
+    sample(a, &zone->domains[domain], drawn, n);
 }
 
 const uint8_t *answer_steer(struct answer *a, const struct view_zone *zone, uint32_t domain,
@@ -174,13 +197,15 @@ const uint8_t *answer_steer(struct answer *a, const struct view_zone *zone, uint
     a->scope = scope;
   a->steered = true;
   if (table->answers > 1) {
-    draw_several(a, zone->image, domain, table, type, owner_at);
+    draw_several(a, zone, domain, table, type, owner_at);
     return NULL;
   }
   bool drawn = q->ahead.drawn && q->ahead.type == type;
   uint16_t endpoint = drawn ? q->ahead.endpoint : draw_one(table, &a->worker->rng);
   q->ahead.drawn = false;
   put_records(a, image_steer(zone->image, domain, endpoint, type), owner_at);
+  if (is_sampled(a->worker))
+    sample(a, d, &endpoint, 1);
   return type == STEER_CNAME ? d->steer->endpoints[endpoint].host : NULL;
 }
 

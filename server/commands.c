@@ -17,6 +17,7 @@
 #include "server/override_target.h"
 #include "server/overrides.h"
 #include "server/secondary.h"
+#include "server/server_exposure.h"
 #include "server/stats.h"
 #include "server/worker.h"
 #include "steering/explain.h"
@@ -197,6 +198,18 @@ static json_t *run_explain(struct server *server, const json_t *request) {
   return json_pack("{s:b, s:o}", "ok", 1, "explain", explain_json(&input));
 }
 
+/* ---- exposure ---------------------------------------------------------------------------------
+ */
+
+static json_t *run_exposure(struct server *server, const json_t *request) {
+  json_t *error = NULL;
+  long domain = command_find_domain(server, request, &error);
+  if (domain < 0)
+    return error;
+  json_t *exposure = server_exposure_json(server, (uint32_t)domain);
+  return exposure != NULL ? json_pack("{s:b, s:o}", "ok", 1, "exposure", exposure) : NULL;
+}
+
 /* ---- all --------------------------------------------------------------------------------------
  */
 
@@ -215,6 +228,8 @@ enum command_result command_run(struct server *server, const json_t *request, ui
     return COMMAND_STOP;
   } else if (strcmp(command, "explain") == 0) {
     *reply = run_explain(server, request);
+  } else if (strcmp(command, "exposure") == 0) {
+    *reply = run_exposure(server, request);
   } else if (!command_state_run(server, command, request, uid, reply)) {
     *reply = command_error(CODE_USAGE, "unknown command `%.100s`", command);
   }

@@ -53,6 +53,13 @@
  *   history   {"domain": NAME|null, "limit": N} -> {"history": [{"id","at","revision","request",
  *                "who","origin","command","domain","what","reason","result"}]}, latest first;
  *                `limit` 20 unless given, at most 100000
+ *   exposure  {"domain"} -> what was answered in the last 5 to 10 minutes: {"exposure": {"seconds":
+ *                N (of the figures), "answers": N, "regions": [{"region","answers","endpoints":
+ *                [{"endpoint","answers","share": of the region's,"expected": {"A"|"AAAA"|"CNAME":
+ *                chance now}}]}], "resolvers": {"seen": N, "exact": bool (false: an estimate, good
+ *                to about 9 %), "largest": [{"network": "192.0.2.0/24" or a /56,"answers","share",
+ *                "error": the answers are at most so many too many}]}}}; above 10 000 answers a
+ *                second and thread the numbers are estimates from samples
  *   manual    {"domain","endpoints":[...],"value":"enable"|"disable"|"reset","who","reason"}
  *             -> a commit in few words; "reset" without `endpoints`: whichever of the domain were
  *                set by hand, replied as {"endpoints": [...]}

@@ -287,6 +287,7 @@ static bool take_domain(struct load *load, uint32_t at, struct steer_domain *ste
   struct view_domain *domain = &served->domains[at];
   domain->steer = steer;
   domain->index = index;
+  domain->id = at;
   domain->geo = shared_tables_get(served->tables, load->same_geo ? previous->tables : NULL,
                                   load_geo_db(served), steer);
   const struct steer_facts nothing_known = {.status = NULL};

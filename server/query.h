@@ -28,6 +28,7 @@ enum {
   QUERY_BUF = 65535 + 1, /* a buffer for any response over TCP */
 };
 
+struct exposure_ring;
 struct tsig_keys;
 struct cookie_secrets;
 struct ratelimit;
@@ -81,7 +82,9 @@ struct query_config {
 struct query_worker {
   struct rng rng;
   const struct query_config *config;
-  struct ratelimit *limit; /* of this worker's responses over UDP, or NULL */
+  struct ratelimit *limit;        /* of this worker's responses over UDP, or NULL */
+  struct exposure_ring *exposure; /* takes samples of steered answers, or NULL: none are taken */
+  uint32_t exposure_left;         /* the last of so many steered answers is to be sampled */
   uint32_t now;    /* Unix time in seconds, cut to 32 bits; set by the caller for each batch */
   uint64_t now_ms; /* CLOCK_MONOTONIC in ms; likewise */
   _Atomic uint64_t counters[QUERY_COUNTERS];

@@ -19,6 +19,7 @@
 #include "server/overrides.h"
 #include "server/privileges.h"
 #include "server/secondary.h"
+#include "server/server_exposure.h"
 #include "server/tcp.h"
 #include "server/worker.h"
 
@@ -109,6 +110,7 @@ static bool publish(struct server *server, struct served *served, char *why) {
     return false;
   }
   health_feed_attach(server->health, served);
+  server_exposure_publish(server, served);
   struct served *old = server->served;
   server->served = served;
   atomic_store_explicit(&server->view, &served->view, memory_order_release);
@@ -427,6 +429,7 @@ bool server_open(struct server *server, const struct settings *settings, uv_loop
   uv_timer_init(loop, &server->save_timer);
   server->save_timer.data = server;
   uv_timer_start(&server->save_timer, on_save, SAVE_MS, SAVE_MS);
+  server_exposure_start(server);
   uv_timer_init(loop, &server->state_timer);
   server->state_timer.data = server;
   uv_timer_start(&server->state_timer, on_state_tick, 0, 0);
@@ -467,6 +470,7 @@ void server_stop(struct server *server) {
   server->notify = NULL;
   uv_close((uv_handle_t *)&server->save_timer, NULL);
   uv_close((uv_handle_t *)&server->state_timer, NULL);
+  server_exposure_stop(server);
   uv_close((uv_handle_t *)&server->watchdog_timer, NULL);
 }
 
@@ -489,6 +493,7 @@ void server_close(struct server *server) {
   secondary_close(server->secondary);
   server_tls_close(&server->tls);
   protect_close(&server->protect);
+  server_exposure_close(server);
   overrides_close(server->overrides);
   facts_close(server->facts);
 }

@@ -23,6 +23,7 @@ enum { SERVER_WHY = 512 };
 /* The result of a reload; `why` is NULL on success.  Not called any more once the server stops. */
 typedef void server_reload_fn(void *arg, const char *why, const char *warning);
 
+struct exposure;
 struct reload_waiter;
 struct control;
 struct health_feed;
@@ -72,6 +73,9 @@ struct server {
   struct load_request request;   /* of the load that is running */
   bool secondary_changed;        /* a load is wanted that keeps the build */
   struct server_reloaded reloaded;
+  uint32_t generation;       /* of the view */
+  struct exposure *exposure; /* what was answered lately; NULL: not counted */
+  uv_timer_t exposure_timer;
   uv_timer_t save_timer;
   uv_timer_t state_timer; /* for what expires, and for other writers of the store */
   uv_timer_t watchdog_timer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Listeners, who gets a place, time, start and end; tcp_connection.c has what a connection does. */
 #include "server/tcp.h"
+#include "server/exposure_ring.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -220,6 +221,12 @@ bool tcp_start(struct tcp *tcp, const struct view *_Atomic *view, const struct q
   tcp->limits = *limits;
   tcp->worker.config = config;
   rng_seed_kernel(&tcp->worker.rng);
+  tcp->worker.exposure = exposure_ring_new();
+  tcp->worker.exposure_left = 1;
+  if (tcp->worker.exposure == NULL) {
+    snprintf(why, 512, "out of memory");
+    return false;
+  }
   tcp->stop.data = tcp->tick.data = tcp->turn.data = tcp;
   int error = uv_async_init(&tcp->loop, &tcp->stop, on_stop);
   uv_timer_init(&tcp->loop, &tcp->tick);
@@ -263,11 +270,16 @@ void tcp_stop(struct tcp *tcp) {
       close(tcp->listeners[i].fd);
   tcp_clients_close(&tcp->clients);
   free(tcp->cipher);
+  free(tcp->worker.exposure);
   free(tcp);
 }
 
 const struct tcp_counters *tcp_get_counters(const struct tcp *tcp) {
   return &tcp->counters;
+}
+
+struct exposure_ring *tcp_exposure(const struct tcp *tcp) {
+  return tcp->worker.exposure;
 }
 
 void tcp_add_counters(const struct tcp *tcp, uint64_t totals[QUERY_COUNTERS]) {

@@ -57,6 +57,9 @@ bool tcp_start(struct tcp *tcp, const struct view *_Atomic *view, const struct q
 void tcp_stop(struct tcp *tcp);
 
 const struct tcp_counters *tcp_get_counters(const struct tcp *tcp);
+/* The samples of its thread, once it was started. */
+struct exposure_ring *tcp_exposure(const struct tcp *tcp);
+
 void tcp_add_counters(const struct tcp *tcp, uint64_t totals[QUERY_COUNTERS]);
 
 #endif

@@ -26,6 +26,7 @@ struct view_domain {
   const struct geo_table *geo; /* shared between domains with the same regions; never NULL */
   _Atomic(const struct view_draws *) draws; /* never NULL */
   uint32_t index;                           /* in its image */
+  uint32_t id;                              /* index into served->domains */
 };
 
 enum view_zone_state {
@@ -58,6 +59,8 @@ struct view {
   const struct view_transfer *transfers; /* as zones; NULL: none can be transferred */
   uint8_t max_apex_labels;               /* of any zone */
   uint8_t min_apex_labels;
+  uint32_t
+      generation; /* views are counted, so that what is told of one is not taken for another's */
 };
 
 /* Fills the zone table of a view whose `zones` and `zone_count` are set; false without memory or

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <urcu-qsbr.h>
 
+#include "server/exposure_ring.h"
 #include "server/slow.h"
 
 /* More batches than a receive buffer holds: what was queued at the stop is answered, and a flood
@@ -170,6 +171,12 @@ bool worker_start(struct worker_pool *pool, const struct view *_Atomic *view,
       return false;
     worker->view = view;
     worker->query.config = config;
+    worker->query.exposure = exposure_ring_new();
+    worker->query.exposure_left = 1;
+    if (worker->query.exposure == NULL) {
+      snprintf(why, 512, "out of memory");
+      return false;
+    }
     rng_seed_kernel(&worker->query.rng);
     if (!start_one(worker)) {
       snprintf(why, 512, "cannot start a worker thread");
@@ -191,12 +198,17 @@ void worker_stop(struct worker_pool *pool) {
       pthread_join(pool->workers[i].thread, NULL);
     pool->workers[i].ops->close(pool->workers[i].source);
     ratelimit_close(pool->workers[i].query.limit);
+    free(pool->workers[i].query.exposure);
   }
   free(pool);
 }
 
 unsigned worker_count(const struct worker_pool *pool) {
   return pool->count;
+}
+
+struct exposure_ring *worker_exposure(const struct worker_pool *pool, unsigned worker) {
+  return pool->workers[worker].query.exposure;
 }
 
 uint64_t worker_add_counters(const struct worker_pool *pool, uint64_t totals[QUERY_COUNTERS]) {

@@ -35,6 +35,9 @@ void worker_stop(struct worker_pool *pool);
 
 unsigned worker_count(const struct worker_pool *pool);
 
+/* The samples of one worker, once it was started. */
+struct exposure_ring *worker_exposure(const struct worker_pool *pool, unsigned worker);
+
 /* Adds the counters of all workers to `totals`; returns the packets that could not be sent. */
 uint64_t worker_add_counters(const struct worker_pool *pool, uint64_t totals[QUERY_COUNTERS]);
 

@@ -508,3 +508,50 @@ def test_crash(run):
     assert servers_killed > 5 and clients_killed > 5
     for name in (NAME, "api.example.com."):
         assert [row["what"]["n"] for row in statelib.history(server.control, name)] == list(range(done, 0, -1))
+
+
+# ---- exposure ------------------------------------------------------------------------------------
+
+
+def exposure(server, name=NAME):
+    return sluicelib.control(server.control, "exposure", domain=name)["exposure"]
+
+
+def test_exposure_counts_what_was_answered(run):
+    server = run()
+    assert commit(server.control, [weight("one", 1), weight("two", 3)])["ok"]
+    seen = counts(server, 2000)
+    server.ask(NAME, tcp=True)
+    found = exposure(server)
+    answered = sluicelib.control(server.control, "status")["counters"]["steered"]
+    assert found["answers"] == answered >= 2001
+    [region] = [r for r in found["regions"] if r["region"] == "global"]
+    given = {e["endpoint"]: e["answers"] for e in region["endpoints"]}
+    assert sum(given.values()) == region["answers"] == answered
+    assert all(given[e] >= seen[A[e]] for e in ("one", "two"))
+    assert {e["endpoint"]: e["expected"] for e in region["endpoints"]} == \
+        {"one": {"A": 0.25, "AAAA": 0.25}, "two": {"A": 0.75, "AAAA": 0.75}, "three": {"A": 0, "AAAA": 0}}
+    [largest] = found["resolvers"]["largest"]
+    assert largest == {"network": "127.0.0.0/24", "answers": answered, "share": 1, "error": 0}
+    assert found["resolvers"]["seen"] == 1 and found["resolvers"]["exact"]
+    assert exposure(server, "api.example.com.")["answers"] == 0
+    server.reload()
+    assert exposure(server)["answers"] == answered
+
+
+def test_exposure_tells_resolvers_apart(run):
+    server = run()
+    for number in range(1, 41):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(sluicelib.DEADLINE)
+            sock.bind((f"127.0.{number}.1", 0))
+            sock.connect((server.address, server.port))
+            for _ in range(30 if number == 7 else 1):
+                sock.send(sluicelib.make_query(NAME, "A").to_wire())
+                sock.recv(4096)
+    found = exposure(server)
+    assert found["answers"] == 69
+    assert found["resolvers"]["largest"][0]["network"] == "127.0.7.0/24"
+    assert found["resolvers"]["largest"][0]["answers"] >= 30
+    assert not found["resolvers"]["exact"] and 20 < found["resolvers"]["seen"] < 60
+    assert call(server.control, "exposure", domain="nothing.example.com")["code"] == 1
