@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "healthcheck/alerts/book_private.h"
 #include "healthcheck/alerts/event.h"
 
@@ -234,6 +235,8 @@ static bool take_report(struct incident *incident, const struct book_report *rep
   /* Without memory the text before stays: better than none. */
   (void)incident_text(&incident->owner, report->owner);
   (void)incident_text(&incident->summary, report->summary);
+  if (incident->summary != NULL)
+    utf8_repair(incident->summary);
   return true;
 }
 

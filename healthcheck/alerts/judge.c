@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/name.h"
+#include "base/utf8.h"
 #include "healthcheck/alerts/judge_private.h"
 
 enum { ROUTES_MAX = 1000 };
@@ -238,6 +239,8 @@ static void set_why(char **why, const char *text) {
     return;
   free(*why);
   *why = text != NULL ? strdup(text) : NULL;
+  if (*why != NULL)
+    utf8_repair(*why);
 }
 
 void judge_health(struct judge *judge, uint32_t domain, uint16_t endpoint,
