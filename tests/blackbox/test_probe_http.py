@@ -374,6 +374,27 @@ def test_redirect_followed():
     assert verdict(behave, follow_redirects=True, expect={"body": "there"}) == (True, "status 200")
 
 
+def test_B114_probes_at_the_same_time_are_kept_apart(request_peers):
+    """Each connects to its own address, twice, also where others have connections to the same port."""
+    heads = {}
+
+    def at(address):
+        heads[address] = []
+
+        def behave(peer, sock):
+            head = peer.read_request(sock)
+            heads[address].append(head.split(b" ")[1])
+            sock.sendall(ok() if b"/there" in head else ok(status="301 Moved", headers=["Location: /there"]))
+            peerlib.finish(peer, sock)
+        return behave
+    addresses = [f"127.0.0.{i}" for i in range(2, 12)]
+    port = request_peers({address: at(address) for address in addresses})
+    results = probes(settings("http", port=port, follow_redirects=True), addresses, "--rounds", "20")
+    assert len(results) == 200 and all(r["ok"] for r in results)
+    for address in addresses:
+        assert sorted(heads[address]) == [b"/"] * 20 + [b"/there"] * 20
+
+
 def test_redirect_with_an_endless_body():
     answer = b"HTTP/1.1 302 Found\r\nLocation: /a\r\nContent-Length: 10000000000\r\n\r\n"
     good, _ = verdict(reply(answer, endless(b"a" * 65536)), follow_redirects=True)
