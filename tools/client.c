@@ -179,7 +179,7 @@ int client_judge(const json_t *reply) {
 int client_call(const char *socket_path, json_t *request, json_t **reply) {
   char why[CLIENT_WHY] = "out of memory";
   *reply = NULL;
-  const char *path = client_socket(socket_path, NULL);
+  const char *path = request ? client_socket(socket_path, NULL) : "";
   if (!path) {
     json_decref(request);
     return CLI_FAILED;
@@ -201,9 +201,11 @@ int client_call(const char *socket_path, json_t *request, json_t **reply) {
 
 int client_run(const struct client_command *command, int argc, char **argv) {
   const char *socket = NULL;
+  const char *settings = NULL;
   bool json = false;
   const struct cli_option options[] = {
       {"socket", "PATH", CLIENT_SOCKET_HELP, &socket, NULL},
+      {"settings", "FILE", MACHINE_HELP, &settings, NULL},
       {"json", NULL, "print JSON", NULL, &json},
   };
   const struct cli_spec spec = {
@@ -218,6 +220,9 @@ int client_run(const struct client_command *command, int argc, char **argv) {
   if (next != CLI_GO_ON)
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
   json_t *reply;
+  socket = client_socket(socket, settings);
+  if (!socket)
+    return CLI_FAILED;
   int status = client_call(socket, json_pack("{s:s}", "command", command->name), &reply);
   if (status != CLI_DONE)
     return status;

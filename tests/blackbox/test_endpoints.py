@@ -184,6 +184,18 @@ def test_disabled_in_the_configuration(make_config, start):
     assert "b: enabled" in out and re.search(r"b +1 +50% +50% +unchecked|b +1 +50% +0% +unchecked", out)
 
 
+def test_host_names_wildcards_and_the_apex(make_config, start):
+    hosts = "endpoints: {a: a.example.net, b: b.example.net}\nregions: {global: {a: 1, b: 1}}\n"
+    server = start(make_config({"app": hosts, "_wildcard.x": API, "@": API}))
+    out = endpoints(server, "set", "app", "a=3", "b=1").stdout
+    assert "CNAME; TTL" in out and re.search(r"^  1  a +3 +75% +50% +unchecked$", out, re.M)
+    assert get(server, "*.x[global]")[0]["domain"] == "*.x.example.com."
+    endpoints(server, "set", "example.com", "edge-1=4")
+    assert weights(server, name="example.com.") == {"central-4": 1, "edge-1": 4}
+    endpoints(server, "drain", "a")
+    assert answered(server, name="app") == {"b": 1}
+
+
 def test_long_names_wrap(make_config, start):
     name, region = "e" * 63, "r" * 63
     text = (f"endpoints: {{{name}: 192.0.2.1, b: '2001:db8::1', c: [192.0.2.3, '2001:db8::3']}}\n"
@@ -674,6 +686,18 @@ def test_without_a_server(tmp_path, make_config, start):
     assert weights(server, "eu") == {"central-4": 9, "central-5": 1}
     rows = json.loads(endpoints(server, "history", "cdn", "--json").stdout)["history"]
     assert [(r["command"], r["who"]) for r in rows] == [("disable", "root"), ("set", "root")]
+
+
+def test_the_store_of_another_server_is_left_alone(tmp_path, make_config, monkeypatch):
+    """Who names a socket means that server: the settings' store counts only if they are its own."""
+    _, state, _ = offline(tmp_path, make_config)
+    for variable in (None, "there"):
+        if variable:
+            monkeypatch.setenv("SLUICE_SOCKET", str(tmp_path / "mistyped"))
+        args = [] if variable else ["--socket", tmp_path / "mistyped"]
+        done = sluicelib.sluice("endpoints", "set", "cdn.example.com.", "central-4=1", *args, status=1)
+        assert "no server listens at" in done.stderr
+    assert not (state / "store.db").exists()
 
 
 def test_without_a_server_and_settings(tmp_path):

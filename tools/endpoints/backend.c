@@ -26,6 +26,7 @@ struct backend {
   const char *settings;
   const char *as;
   char *socket;
+  bool named; /* by the caller, not by the settings */
   struct machine machine;
   bool has_machine;
   struct offline *offline;
@@ -39,6 +40,8 @@ struct backend *backend_open(const struct backend_options *options) {
   }
   backend->settings = options->settings;
   backend->as = options->as;
+  const char *variable = getenv("SLUICE_SOCKET");
+  backend->named = options->socket || (variable && *variable);
   const char *path = client_socket(options->socket, options->settings);
   backend->socket = path ? strdup(path) : NULL;
   if (backend->socket)
@@ -65,6 +68,15 @@ bool backend_is_offline(const struct backend *backend) {
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+/* True if the settings tell of the server that is missing: who names another socket does not mean
+ * the store of this machine. */
+static bool is_its_store(const struct backend *backend) {
+  const struct machine *machine = &backend->machine;
+  return machine->state && machine->data &&
+         (!backend->named || backend->settings ||
+          (machine->control && strcmp(machine->control, backend->socket) == 0));
+}
+
 /* Goes over to the store; false after an error was printed.  `absent` tells that no server runs. */
 static bool go_offline(struct backend *backend, const char *absent) {
   char why[OFFLINE_WHY];
@@ -72,7 +84,7 @@ static bool go_offline(struct backend *backend, const char *absent) {
     backend->has_machine = machine_read(&backend->machine, backend->settings);
   if (!backend->has_machine)
     return false;
-  if (!backend->machine.state || !backend->machine.data) {
+  if (!is_its_store(backend)) {
     cli_error("%s", absent);
     return false;
   }

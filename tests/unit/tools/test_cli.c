@@ -55,6 +55,20 @@ Test(cli, value_after_an_equals_sign) {
   cr_assert_str_eq(file, "a=b");
 }
 
+Test(cli, c_is_short_for_settings) {
+  const char *settings = NULL;
+  const struct cli_option more[] = {{"settings", "FILE", "settings", &settings, NULL}};
+  const struct cli_spec with = {
+      .usage = "x", .about = "x", .examples = "x", .options = more, .option_count = 1};
+  char words[3][8] = {"test", "-c", "file"};
+  char *argv[] = {words[0], words[1], words[2], NULL};
+  size_t count;
+  cr_assert_eq(cli_parse(&with, 3, argv, &count), CLI_GO_ON);
+  cr_assert_str_eq(settings, "file");
+  char *alone[] = {words[0], words[1], NULL};
+  cr_assert_eq(cli_parse(&spec, 2, alone, &count), CLI_EXIT_USAGE);
+}
+
 Test(cli, two_dashes_end_the_options) {
   char *argv[16];
   size_t count;
