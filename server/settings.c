@@ -267,7 +267,7 @@ static bool take_tree(struct settings *settings, const char *path, const struct 
   return true;
 }
 
-static bool read_file(struct settings *settings, const char *path, char *why) {
+bool settings_read_file(struct settings *settings, const char *path, char *why) {
   uint8_t *text = NULL;
   size_t length = 0;
   if (!fs_read(path, SETTINGS_FILE_MAX, &text, &length, why))
@@ -424,7 +424,7 @@ enum settings_result settings_read(struct settings *settings, int argc, char **a
     return SETTINGS_USAGE;
   if (flags.done)
     return SETTINGS_DONE;
-  if (flags.file != NULL && !read_file(settings, flags.file, why))
+  if (flags.file != NULL && !settings_read_file(settings, flags.file, why))
     return SETTINGS_BAD;
   if (!walk_flags(&flags, argc, argv, true, why))
     return SETTINGS_USAGE;

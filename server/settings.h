@@ -63,4 +63,8 @@ enum settings_result {
 enum settings_result settings_read(struct settings *settings, int argc, char **argv, char *why);
 void settings_close(struct settings *settings);
 
+/* Reads a file alone, whatever may be missing in it; false with one line in `why`.  `settings` is
+ * all zero before; settings_close() frees the contents in every case. */
+bool settings_read_file(struct settings *settings, const char *path, char *why);
+
 #endif

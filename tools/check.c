@@ -4,6 +4,7 @@
 #include "tools/cli.h"
 #include "tools/commands.h"
 #include "tools/config.h"
+#include "tools/system_check.h"
 
 struct counts {
   long long zones, records, domains;
@@ -35,26 +36,37 @@ static bool print_json(const struct counts *counts, bool ok, json_t *problems) {
   return printed;
 }
 
+static int check_system(const char *path) {
+  if (!system_check(path))
+    return CLI_FAILED;
+  printf("no errors in %s\n", path);
+  return cli_flush() ? CLI_DONE : CLI_FAILED;
+}
+
 int command_check(int argc, char **argv) {
   struct config_input input = {.dir = ".", .compile = true};
   bool json = false;
   const struct cli_option options[] = {
       {"git", "REPO", "check a commit of this git repository", &input.git, NULL},
       {"commit", "REV", "the commit: a branch, a tag or an id", &input.commit, NULL},
-      {"system", "FILE", "the machine's settings: exec checks are\nlooked up there", &input.system,
-       NULL},
+      {"system", "FILE",
+       "check the machine's settings; with a\nconfiguration, exec checks are looked up there",
+       &input.system, NULL},
       {"json", NULL, "print counts and problems as JSON", NULL, &json},
   };
   const struct cli_spec spec = {
       .usage = "sluice check [DIR] [--system FILE] [--json]\n"
-               "sluice check --git REPO --commit REV [--system FILE] [--json]",
+               "sluice check --git REPO --commit REV [--system FILE] [--json]\n"
+               "sluice check --system FILE",
       .about = "Reads a configuration directory (default: the working directory) or a commit of\n"
                "a git repository (without checking it out), and reports every problem as\n"
-               "`path:line:column: message`.  Nothing is changed.\n"
+               "`path:line:column: message`.  With --system and nothing else, reads the machine's\n"
+               "settings, as the programs will.  Nothing is changed.\n"
                "Exit status: 0 without errors (warnings do not count), 1 with errors.",
       .examples = "sluice check\n"
                   "sluice check examples\n"
                   "sluice check --git /srv/git/dns.git --commit main\n"
+                  "sluice check --system /etc/sluice/sluice.yaml\n"
                   "sluice check . --system /etc/sluice/sluice.yaml",
       .options = options,
       .option_count = CLI_COUNT(options),
@@ -68,6 +80,8 @@ int command_check(int argc, char **argv) {
     return cli_usage("--git and --commit go together; give both");
   if (args && input.git)
     return cli_usage("a directory and --git exclude each other; give one");
+  if (input.system && !args && !input.git)
+    return check_system(input.system);
   if (args)
     input.dir = argv[1];
   if (json)

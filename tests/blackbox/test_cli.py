@@ -606,3 +606,33 @@ def replace(path, data):
     part = path.with_suffix(".part")
     part.write_bytes(data)
     part.replace(path)
+
+
+def test_check_system_reads_the_settings_of_every_program(tmp_path):
+    settings = tmp_path / "sluice.yaml"
+
+    def check():
+        done = subprocess.run([sluicelib.program("sluice"), "check", "--system", settings], capture_output=True,
+                              text=True, check=False, cwd="/")
+        return done.returncode, done.stdout + done.stderr
+
+    settings.write_text("data: /var/lib/sluice\nlisten: [127.0.0.1]\nhealthd: {rate: 10}\n"
+                        "checks: {disk: {command: [/bin/true]}}\nas: [chatbot]\n")
+    assert check() == (0, f"no errors in {settings}\n")
+    settings.write_text("data: /var/lib/sluice\nlisten: [127.0.0.1]\nhelthd: {rate: 10}\nhealthd: {fed: /x}\n"
+                        "deploy: {repo: /x}\n")
+    status, text = check()
+    assert status == 1
+    assert f"{settings}:3:1: unknown section `helthd`; did you mean healthd?" in text
+    assert f"{settings}:4:11: `fed`: unknown key (did you mean `feed`?)" in text
+    assert f"{settings}:5:10: unknown key `repo` in `deploy`" in text
+    settings.write_text("data: /var/lib/sluice\nlisten: [127.0.0.300]\n")
+    status, text = check()
+    assert status == 1 and f"{settings}:2:10: `listen`" in text
+    settings.write_text("deploy: {repository: /srv/dns.git}\n")  # a git host
+    assert check()[0] == 0
+    settings.write_text("- a\n")
+    assert check()[0] == 1
+    settings.unlink()
+    status, text = check()
+    assert status == 1 and len(text.splitlines()) == 1

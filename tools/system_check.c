@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/system_check.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "healthcheck/settings.h"
+#include "server/settings.h"
+#include "tools/cli.h"
+#include "tools/config.h"
+#include "tools/machine.h"
+
+/* Sections: maps that belong to one of the programs.  Each program leaves those of the others
+ * alone, so that only here a slip in such a name shows. */
+static const char *const sections[] = {"checks",     "deploy",    "healthd", "keys",
+                                       "rate-limit", "secondary", "secrets", "transfer"};
+
+static bool check_sections(const char *path, const struct yaml_node *root) {
+  bool ok = true;
+  for (size_t i = 0; root->kind == YAML_MAP && i < root->count; i++) {
+    const struct yaml_node *key = root->pairs[i].key;
+    bool known = root->pairs[i].value->kind != YAML_MAP;
+    for (size_t s = 0; !known && s < CLI_COUNT(sections); s++)
+      known = !strcmp(key->text, sections[s]);
+    if (known)
+      continue;
+    cli_error("%s:%u:%u: unknown section `%.100s`%s", path, key->line, key->column, key->text,
+              cli_did_you_mean(key->text, sections, CLI_COUNT(sections)));
+    ok = false;
+  }
+  return ok;
+}
+
+/* A machine without a server (a git host, say) has settings all the same. */
+static bool check_server_file(const char *path) {
+  struct settings settings = {.data = NULL};
+  char why[SETTINGS_WHY];
+  bool ok = settings_read_file(&settings, path, why);
+  settings_close(&settings);
+  if (!ok)
+    cli_error("%s", why);
+  return ok;
+}
+
+/* As a server would at its start, so that nothing may be missing. */
+static bool check_server(const char *path) {
+  char program[] = "sluiced", option[] = "-c";
+  char *file = strdup(path);
+  char *argv[] = {program, option, file, NULL};
+  struct settings settings;
+  char why[SETTINGS_WHY] = "out of memory";
+  enum settings_result result = SETTINGS_BAD;
+  optind = 0;
+  if (file) {
+    result = settings_read(&settings, 3, argv, why);
+    settings_close(&settings);
+    free(file);
+  }
+  if (result != SETTINGS_OK)
+    cli_error("%s", why);
+  return result == SETTINGS_OK;
+}
+
+static bool check_checker(const char *path, const char *text, size_t len) {
+  struct health_settings settings = {.data = NULL};
+  char why[HEALTH_SETTINGS_WHY];
+  bool ok = health_settings_file(&settings, path, text, len, why);
+  if (!ok)
+    cli_error("%s", why);
+  health_settings_close(&settings);
+  return ok;
+}
+
+static bool check_tools(const char *path) {
+  struct machine machine;
+  if (!machine_read(&machine, path))
+    return false;
+  machine_close(&machine);
+  return true;
+}
+
+/* The server's reader reports what is no YAML at all; the others would only repeat it. */
+static bool check_text(const char *path, const char *text, size_t len) {
+  struct arena memory;
+  struct diag_list problems;
+  arena_init(&memory);
+  diag_init(&problems);
+  const struct yaml_node *root =
+      yaml_tree_read(path, (const uint8_t *)text, len, &memory, &problems);
+  bool readable = root && root->kind == YAML_MAP && problems.errors == 0;
+  bool ok = readable && check_sections(path, root);
+  bool serves = !readable || yaml_get(root, "listen") != NULL;
+  diag_close(&problems);
+  arena_close(&memory);
+  ok = (serves ? check_server(path) : check_server_file(path)) && ok;
+  if (!readable)
+    return false;
+  ok = check_checker(path, text, len) && ok;
+  return check_tools(path) && ok;
+}
+
+bool system_check(const char *path) {
+  uint8_t *text = NULL;
+  size_t len = 0;
+  char why[512];
+  if (!fs_read(path, YAML_MAX_BYTES, &text, &len, why)) {
+    cli_error("%s", why);
+    return false;
+  }
+  bool ok = check_text(path, (const char *)text, len);
+  free(text);
+  return ok;
+}
