@@ -4,7 +4,9 @@
  * the network benchmark uses, batches as a worker has them.  Prints nanoseconds for each query;
  * under `valgrind --tool=callgrind --toggle-collect=run_batches` it counts instructions.
  *
- *   query_bench [names [rounds [kind]]]     kind: a aaaa wild cname deleg nx nodata steer mix
+ *   query_bench [names [rounds [kind [every]]]]
+ *     kind: a aaaa wild cname deleg nx nodata steer mix
+ *     every: sample one in so many steered answers for `exposure`, draining included
  */
 #include <ldns/ldns.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "server/exposure_ring.h"
 #include "zone_fixture.h"
 
 enum { BATCH = 64, QUERIES = 4096, SLOT = 4096 };
@@ -112,6 +115,13 @@ static void make_requests(const char *kind, unsigned names) {
   }
 }
 
+/* What the main thread does meanwhile. */
+static void drain(struct exposure_ring *ring) {
+  static struct exposure_sample samples[512];
+  while (ring != NULL && exposure_ring_take(ring, samples, 512) == 512)
+    ;
+}
+
 __attribute__((noinline)) static uint64_t
 run_batches(const struct view *view, struct query_worker *worker, unsigned rounds) {
   uint64_t octets = 0;
@@ -127,6 +137,7 @@ run_batches(const struct view *view, struct query_worker *worker, unsigned round
       for (unsigned i = 0; i < BATCH; i++)
         octets += query_answer(&queries[i], view, worker);
     }
+    drain(worker->exposure);
   }
   return octets;
 }
@@ -150,6 +161,11 @@ int main(int argc, char **argv) {
   static struct query_worker worker;
   worker.config = &config;
   rng_seed(&worker.rng, 1);
+  if (argc > 4) {
+    worker.exposure = exposure_ring_new();
+    worker.exposure_left = 1;
+    atomic_store(&worker.exposure->every, (uint32_t)strtoul(argv[4], NULL, 10));
+  }
   for (unsigned i = 0; i < BATCH; i++) {
     queries[i].packet = packets[i];
     queries[i].capacity = SLOT;
@@ -167,6 +183,7 @@ int main(int argc, char **argv) {
   printf("%s: %u names, %.1f ns and %.1f octets per query\n", kind, names,
          ns / ((double)rounds * QUERIES), (double)octets / ((double)rounds * QUERIES));
   zone_fixture_free(fixture);
+  free(worker.exposure);
   free(text);
   return 0;
 }
