@@ -60,8 +60,8 @@ int command_check(int argc, char **argv) {
                "sluice check --system FILE",
       .about = "Reads a configuration directory (default: the working directory) or a commit of\n"
                "a git repository (without checking it out), and reports every problem as\n"
-               "`path:line:column: message`.  With --system and nothing else, reads the machine's\n"
-               "settings, as the programs will.  Nothing is changed.\n"
+               "`path:line:column: message`.  With --system and nothing else, reads the\n"
+               "machine's settings, as the programs will.  Nothing is changed.\n"
                "Exit status: 0 without errors (warnings do not count), 1 with errors.",
       .examples = "sluice check\n"
                   "sluice check examples\n"

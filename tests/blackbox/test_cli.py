@@ -14,7 +14,7 @@ import toollib
 
 COMMANDS = ["check", "build", "explain", "endpoints", "health", "status", "reload", "stop"]
 HELPS = [[c] for c in COMMANDS] + [["endpoints", c] for c in (
-    "get", "set", "profiles", "reset", "enable", "disable", "drain", "undrain", "history")] + [["health", "override"]]
+    "get", "set", "profiles", "reset", "enable", "disable", "drain", "undrain", "history", "exposure")] + [["health", "override"]]
 STEER = {"owner": "cdn.tm.example.com.", "ttl": 30, "answers": 1, "draw_per": "query", "types": ["A"],
          "endpoints": [{"name": "one", "enabled": True, "addresses": ["192.0.2.1"]},
                        {"name": "two", "enabled": True, "addresses": ["192.0.2.2"]}],

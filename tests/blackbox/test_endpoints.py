@@ -655,6 +655,29 @@ def test_history(server, monkeypatch):
     endpoints(server, "history", "--limit", "0", status=2)
 
 
+# ---- exposure ----------------------------------------------------------------------------------------
+
+
+def test_exposure(server):
+    for i in range(40):
+        server.ask("cdn.example.com.", ecs=f"203.0.113.{i}/32" if i < 30 else f"198.51.{i}.0/24")
+        server.ask("cdn.example.com.", "AAAA", ecs="203.0.113.7/32")
+    endpoints(server, "set", "cdn[global]", "central-4=3", "central-5=1")
+    healthlib.wait_for(lambda: json.loads(endpoints(server, "exposure", "cdn", "--json").stdout)["exposure"]["answers"] == 80,
+                       "80 answers")
+    document = json.loads(endpoints(server, "exposure", "cdn", "--json").stdout)["exposure"]
+    [region] = [r for r in document["regions"] if r["region"] == "global"]
+    by_name = {e["endpoint"]: e for e in region["endpoints"]}
+    assert by_name["central-4"]["answers"] == 80 and by_name["central-4"]["expected"] == {"A": 0.75, "AAAA": 0.75}
+    out = endpoints(server, "exposure", "cdn").stdout
+    check_columns(out)
+    assert "80 answers in the last" in out and "moves" in out
+    assert re.search(r"^  central-4 +80 +100%  75%$", out, re.M) and re.search(r"^  central-5 +0 +0%  25%$", out, re.M)
+    assert json.loads(endpoints(server, "exposure", "cdn", "--format", "slack").stdout)["blocks"]
+    assert "did you mean" in refused(server, "exposure", "cnd")
+    assert "0 answers" in endpoints(server, "exposure", "api").stdout
+
+
 # ---- servers that do not run, hang or die ---------------------------------------------------------------
 
 
@@ -770,7 +793,7 @@ def test_a_server_that_hangs(make_config, start, tmp_path):
 def test_nonsense_from_the_server(tmp_path, reply):
     with toollib.FakeServer(tmp_path / "s", lambda request: reply) as server:
         for args in (["get", "x."], ["get"], ["set", "x.", "a=1"], ["drain", "a"], ["history"], ["profiles", "x."],
-                     ["profiles"], ["reset", "x."], ["disable", "x.", "a"]):
+                     ["profiles"], ["exposure", "x."], ["reset", "x."], ["disable", "x.", "a"]):
             done = sluicelib.sluice("endpoints", *args, "--socket", server.path, status=1)
             assert done.stderr.startswith("sluice: ") and done.stderr.count("\n") == 1, done.stderr
 
