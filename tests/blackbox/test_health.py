@@ -8,6 +8,7 @@ import pytest
 
 import healthlib
 import sluicelib
+from fakedns import FakeDNS, reply
 from healthlib import Endpoint, Healthd, wait_answers, wait_for
 
 
@@ -103,6 +104,25 @@ def test_b76_only_the_dead_family_is_withdrawn(both, port):
         six.stop()
         wait_answers(server, "cdn.example.com", ["2001:db8::12"], "AAAA")
         assert healthlib.answers(server, "cdn.example.com") == {"127.0.0.11"}
+
+
+def test_a_host_name_is_judged_as_one(both, port):
+    addresses = {"one.example.net.": "127.0.0.11", "two.example.net.": "127.0.0.12"}
+
+    def answer(query, _):
+        question = query.question[0]
+        known = question.rdtype == 1 and str(question.name) in addresses
+        return [reply(query, *([f"{question.name} 0 IN A {addresses[str(question.name)]}"] if known else []))]
+
+    with FakeDNS(answer) as resolver, Endpoint("127.0.0.11", port) as one, Endpoint("127.0.0.12", port):
+        server, healthd = both({"cdn": healthlib.levels(port, "a: one.example.net", "b: two.example.net")},
+                               "--resolver", f"127.0.0.1@{resolver.port}")
+        healthd.wait_states(**{"one.example.net": "up", "two.example.net": "up"})
+        wait_answers(server, "cdn.example.com", ["one.example.net."], "CNAME")
+        one.stop()
+        wait_answers(server, "cdn.example.com", ["two.example.net."], "CNAME")
+        addresses["one.example.net."] = "127.0.0.12"  # it has moved, to where somebody listens
+        wait_answers(server, "cdn.example.com", ["one.example.net."], "CNAME")
 
 
 # ---- B06: what is served before the first result ---------------------------------------------------
@@ -293,6 +313,70 @@ def test_b78_probes_are_spread_over_the_interval(tmp_path, make_config, port):
         # an interval of 4 s has 16 windows of 250 ms; a busy machine may delay some
         worst = max(sum(t <= a < t + 0.25 for a in arrivals) for t in arrivals)
         assert worst <= count // 3
+    finally:
+        for endpoint in endpoints:
+            endpoint.stop()
+
+
+# ---- results in a row ------------------------------------------------------------------------------
+
+
+class Scripted(Endpoint):
+    """Answers with 200 for S and 503 for F, then with what it answered last."""
+
+    def __init__(self, address, port, script):
+        self.script, self.asked = script, 0
+        super().__init__(address, port)
+
+    def _answer(self, peer):
+        self.status = 200 if self.script[min(self.asked, len(self.script) - 1)] == "S" else 503
+        self.asked += 1
+        super()._answer(peer)
+
+
+def test_b68_a_success_clears_the_failures(tmp_path, make_config, port):
+    script = "SS" + "FS" * 8 + "FFS" * 4 + "FFF"
+    more = "interval: 200ms, timeout: 200ms, rise: 2, fall: 3"
+    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", more=more)}), tmp_path / "data")
+    with Scripted("127.0.0.11", port, script) as endpoint, Healthd(data) as healthd:
+        healthd.wait_log("127.0.0.11 .*: up, was unknown")
+        healthd.wait_log("127.0.0.11 .*: down, was up: status 503")
+        assert endpoint.asked >= len(script), "not before the third failure in a row"
+
+
+def test_flapping_is_held_down_and_shown(both, port):
+    more = "interval: 150ms, timeout: 150ms, rise: 1, fall: 1, damping: {changes: 4, within: 1m, hold: 2s}"
+    with Scripted("127.0.0.11", port, "SFSFSFSFSFS"), Endpoint("127.0.0.12", port):
+        server, healthd = both({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12", more=more)})
+        wait_for(lambda: healthd.checks()["127.0.0.11"]["held"], "it is held")
+        check = healthd.checks()["127.0.0.11"]
+        assert check["state"] == "down" and 0 < check["held_ms"] <= 2000
+        assert "HELD DOWN by damping" in healthd.sluice().stdout
+        wait_answers(server, "cdn.example.com", ["127.0.0.12"])
+        wait_for(lambda: healthd.checks()["127.0.0.11"]["last"]["ok"], "its results are good again")
+        wait_answers(server, "cdn.example.com", ["127.0.0.11"])
+        assert not healthd.checks()["127.0.0.11"]["held"]
+
+
+def test_b83_all_that_fails_together_is_the_checker_itself(tmp_path, make_config, port):
+    addresses = [f"127.0.3.{i}" for i in range(1, 13)]
+    domains = {f"d{i}": healthlib.levels(port, f"a: {a}") for i, a in enumerate(addresses)}
+    data = sluicelib.build(make_config(domains), tmp_path / "data")
+    endpoints = [Endpoint(a, port) for a in addresses]
+    try:
+        with Healthd(data) as healthd:
+            healthd.wait_states(**{a: "up" for a in addresses})
+            for endpoint in endpoints[:6]:
+                endpoint.stop()
+            healthd.wait_states(**{a: "down" for a in addresses[:6]})
+            assert not healthd.status()["isolated"], "half of them may well be down"
+            for endpoint in endpoints[6:]:
+                endpoint.stop()
+            healthd.wait_log("seems to be cut off")
+            assert healthd.status()["isolated"] and "ISOLATED" in healthd.sluice().stdout
+            for endpoint in endpoints:
+                endpoint.start()
+            healthd.wait_log("do not fail together any more")
     finally:
         for endpoint in endpoints:
             endpoint.stop()
