@@ -72,8 +72,8 @@ static char *find_problem(const struct deploy *deploy, const char *served, char 
   free(note);
   build_current(deploy->place->data, current);
   /* A follower may have made another build of the same deploy (its sluice is another version). */
-  bool switched = !deploy->place->branch || !strcmp(current, deploy->last.build);
-  if (deploy->has_last && (failed || !switched))
+  bool same = !deploy->place->branch || (!strcmp(current, deploy->last.build) && !served);
+  if (deploy->has_last && (failed || !same))
     return describe(deploy->place, "the commit", deploy->last.commit);
   return NULL;
 }

@@ -188,12 +188,8 @@ static void ask_server(const struct deploy_place *place, char build[17]) {
 static bool warn_pending(const struct deploy *deploy) {
   char why[DEPLOY_WHY];
   char build[17];
-  char *problem = deploy_problem(deploy->place, NULL, why);
-  if (problem) { /* which a start of the server may have mended since */
-    free(problem);
-    ask_server(deploy->place, build);
-    problem = deploy_problem(deploy->place, build, why);
-  }
+  ask_server(deploy->place, build); /* a start of it may have mended what had failed */
+  char *problem = deploy_problem(deploy->place, *build ? build : NULL, why);
   if (!problem)
     return false;
   cli_error("%s", problem);

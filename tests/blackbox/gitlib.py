@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of deploys share: real repositories, real `git push`, a server that is told."""
+import json
 import os
 import pathlib
+import socket
+import struct
 import subprocess
+import threading
 
 import sluicelib
+import toollib
 
 DOMAIN = """\
 ttl: 30
@@ -89,7 +94,7 @@ class Site:
         """A first commit live, and a server."""
         self.commit(sluicelib.config_files({"cdn": domain("192.0.2.1")}), "first")
         said = self.push()
-        assert "ACCEPTED, NOT DEPLOYED: no server listens at" in said
+        assert "ACCEPTED, NOT DEPLOYED: " in said
         self.server = sluicelib.Server(self.data, control=str(self.socket))
         self.sluice("status", "--socket", self.socket)
         return self
@@ -107,5 +112,64 @@ class Site:
         return sluicelib.sluice(*args, **options)
 
     def deploys(self, status=0):
-        import json
         return json.loads(self.sluice("deploys", self.bare, "--json", status=status).stdout)
+
+    def arm(self, hook):
+        """Makes a hook run with the library of faults when FAULT_AT is in the environment."""
+        path = self.bare / "hooks" / hook
+        text = path.read_text(encoding="utf-8")
+        library = toollib.fault_library()[1]
+        path.write_text(text.replace("\nexec ", f'\n[ -z "$FAULT_AT" ] || export LD_PRELOAD={library}\nexec ', 1),
+                        encoding="utf-8")
+
+    def push_with_fault(self, at, errno=None):
+        """A push with a fault at the `at`-th call of the armed hook that changes files; whether it was
+        reached, the exit status of git, and what the pusher sees."""
+        mark = self.root / "mark"
+        env = environment(FAULT_AT=str(at), FAULT_MARK=str(mark))
+        env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        if errno is not None:
+            env["FAULT_ERRNO"] = str(errno)
+        done = git(self.work, "push", "origin", self.branch, status=None, env=env)
+        reached = mark.exists()
+        mark.unlink(missing_ok=True)
+        return reached, done.returncode, done.stderr
+
+
+class Relay:
+    """A control socket in front of a server's own: before(pid, request) runs first, in a thread of
+    each connection."""
+
+    def __init__(self, path, target, before):
+        self.target, self.before = str(target), before
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.bind(str(path))
+        self.sock.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                peer, _ = self.sock.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer):
+        pid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        try:
+            with peer, peer.makefile("rb") as lines:
+                line = lines.readline()
+                if not line:
+                    return
+                self.before(pid, json.loads(line))
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+                    server.connect(self.target)
+                    server.sendall(line)
+                    with server.makefile("rb") as replies:
+                        peer.sendall(replies.readline())
+        except OSError:
+            pass
+
+    def close(self):
+        self.sock.close()
