@@ -21,6 +21,7 @@
 
 enum {
   HEADER_OCTETS = 64 << 10,
+  USUAL_HEADER_OCTETS = 8 << 10, /* libcurl keeps the buffer of the longest line */
   REDIRECTS = 5,
   READ_BUFFER = 4 << 10,
   HOST_TEXT = 300,
@@ -184,6 +185,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg) {
   struct http *http = arg;
   size_t length = size * count;
   http->header_octets += length;
+  http->transfer.has_grown = http->header_octets > USUAL_HEADER_OCTETS;
   if (http->header_octets > HEADER_OCTETS) {
     http->stop = HTTP_MANY_HEADERS;
     return 0;

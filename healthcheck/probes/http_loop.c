@@ -145,6 +145,7 @@ static int want_timer(CURLM *multi, long ms, void *arg) {
 
 bool http_loop_take(struct http_loop *http, struct http_transfer *transfer) {
   transfer->turns = 0;
+  transfer->has_grown = false;
   transfer->easy = http->spare_count > 0 ? http->spare[--http->spare_count] : curl_easy_init();
   return transfer->easy != NULL;
 }
@@ -159,7 +160,7 @@ void http_loop_give(struct http_loop *http, struct http_transfer *transfer) {
   CURL *easy = transfer->easy;
   transfer->easy = NULL;
   curl_multi_remove_handle(http->multi, easy); /* no harm where it was not added */
-  if (http->spare_count == SPARE) {
+  if (http->spare_count == SPARE || transfer->has_grown) {
     curl_easy_cleanup(easy);
     return;
   }

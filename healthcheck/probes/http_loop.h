@@ -19,6 +19,7 @@ struct http_transfer {
    * allows (CURLE_FILESIZE_EXCEEDED).  It is still added: the owner ends by http_loop_give(). */
   void (*done)(struct http_transfer *transfer, CURLcode code);
   unsigned turns; /* how often its socket was ready */
+  bool has_grown; /* set by the owner: the handle keeps much memory, and is not for further use */
 };
 
 enum {

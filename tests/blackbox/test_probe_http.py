@@ -273,6 +273,8 @@ B72 = {
     "10-GB": (reply(LONG, endless(b"a" * 65536)), NOT_IN_64K),
     "until-close": (reply(b"HTTP/1.0 200 OK\r\n\r\n", endless(b"a" * 65536)), NOT_IN_64K),
     "gzip-bomb": (reply(ok(BOMB, headers=["Content-Encoding: gzip"])), NOT_IN_64K),
+    "gzip-bomb-in-transfer": (reply(LINE + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n" % len(BOMB) + BOMB +
+                                    b"\r\n0\r\n\r\n"), NOT_IN_64K),
     "1-MB-of-headers": (reply(LINE + b"X-Header: aaaaaaaaaaaaaaaaaaaaaaaa\r\n" * 30000 + b"\r\n"), MANY_HEADERS),
     "endless-headers": (reply(LINE, endless(b"X-Header: aaaaaaaaaaaaaaaa\r\n" * 100)), MANY_HEADERS),
     "endless-header-line": (reply(LINE + b"X: ", endless(b"a" * 10000)), MANY_HEADERS),
@@ -305,9 +307,19 @@ def test_B72_headers_below_the_limit():
     assert verdict(reply(answer)) == (True, "status 200")
 
 
-def test_many_hostile_peers_at_once(monkeypatch):
-    """A thousand connections that bring endless bodies: no growth to speak of, all end."""
+def test_B72_long_header_lines_are_not_kept(monkeypatch):
+    """60 KiB of headers in one line are taken, but not by 200 probes that wait for each other."""
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:quarantine_size_mb=1")
+    answer = LINE + b"X: " + b"a" * 60000 + b"\r\nContent-Length: 0\r\n\r\n"
+    with Peer(reply(answer)) as peer:
+        check = settings("http", timeout=30000, port=peer.port)
+        results, usage = measured(check, ["127.0.0.1"], "--rounds", "200")
+    assert all(r["ok"] for r in results)
+    assert usage["grown_kb"] < 10_000
+
+
+def test_many_hostile_peers_at_once():
+    """Two hundred connections that bring endless bodies: all end."""
     with Peer(reply(CHUNKED, endless(b"10\r\n0123456789abcdef\r\n" * 100))) as peer:
         results = probes(settings("http", timeout=60000, port=peer.port), ["127.0.0.1"] * 200)
     assert [r["ok"] for r in results] == [True] * 200
