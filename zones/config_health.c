@@ -2,6 +2,8 @@
 #include "zones/config_health.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "zones/record.h"
 
@@ -430,6 +432,38 @@ static bool fill_gaps(json_t *health, unsigned type) {
   return ok;
 }
 
+/* Data of a dns check are a record's, in the words of a master file; a text is any. */
+static bool check_dns_data(const struct config_file *file, const struct yaml_node *where,
+                           const struct yaml_node *block, const json_t *health) {
+  const char *data = json_string_value(json_object_get(json_object_get(health, "expect"), "data"));
+  const char *type_text = json_string_value(json_object_get(health, "rrtype"));
+  uint16_t type = type_text != NULL ? record_type(type_text, strlen(type_text)) : 0;
+  if (data == NULL || type == 0 || type == RECORD_TXT || type == RECORD_SPF)
+    return true;
+  struct record_rdata *rdata = malloc(sizeof *rdata);
+  struct master_text text;
+  struct master_entry entry;
+  struct master_word word;
+  const char *reason = "it is empty";
+  char why[RECORD_WHY];
+  size_t bad;
+  master_text_init(&text, data, strlen(data));
+  text.single = true;
+  bool ok = rdata != NULL && master_text_next(&text, &entry, &word, &reason) == MASTER_ENTRY;
+  if (ok) {
+    ok = record_read(type, entry.words, entry.count, NULL, rdata, &bad, why);
+    reason = why;
+  }
+  const struct yaml_node *key = yaml_get_key(yaml_get(block, "expect"), "data");
+  if (!ok)
+    config_error(file, key != NULL ? key : where,
+                 "`expect.data` is not data of a record of type %s: %s", type_text,
+                 rdata != NULL ? reason : "out of memory");
+  master_text_close(&text);
+  free(rdata);
+  return ok;
+}
+
 static bool check_whole(const struct config_file *file, const struct yaml_node *where,
                         const struct yaml_node *block, const json_t *health, unsigned type) {
   json_int_t interval = json_integer_value(json_object_get(health, "interval"));
@@ -454,6 +488,8 @@ static bool check_whole(const struct config_file *file, const struct yaml_node *
     config_error(file, where, "a check of type dns needs `name`, the name to ask for");
     ok = false;
   }
+  if (type == T_DNS && !check_dns_data(file, where, block, health))
+    ok = false;
   if (type == T_EXEC && json_object_get(health, "check") == NULL) {
     config_error(file, where,
                  "a check of type exec needs `check`, the name of a program in the "

@@ -41,9 +41,10 @@ enum dns_match dns_match(const struct dns_question *question, const uint8_t *wir
 
 /*
  * Judges an answer that matches.  `rcode` is what must come; NOERROR also takes a record of the
- * type at the end of the chain of aliases from the question's name; `data` (presentation form, or
- * NULL) must be the data of one of these.  Writes the reason either way to `why` (DNS_WHY octets);
- * nothing of it comes from the peer but numbers and the rcode.
+ * type at the end of the chain of aliases from the question's name; `data` (presentation form; of
+ * TXT also the text itself, as in zone.yaml; or NULL) must be the data of one of these.  Writes the
+ * reason either way to `why` (DNS_WHY octets); nothing of it comes from the peer but numbers and
+ * the rcode.
  */
 bool dns_judge(const struct dns_question *question, uint8_t rcode, const char *data,
                const uint8_t *wire, size_t len, char *why);

@@ -198,6 +198,10 @@ DOMAIN_CASES = {
     "status": (domain(rest="health: {type: http, expect: {status: [200-199]}}\n"), "3:40", "100 to 599"),
     "damping": (domain(rest="health: {type: icmp, damping: {changes: 1}}\n"), "3:41", "2 to 1000"),
     "headers": (domain(rest="health: {type: http, headers: {'a b': c}}\n"), "3:32", "HTTP header"),
+    "data of a dns check": (domain(rest="health: {type: dns, name: a.example.com, expect: {data: x.y}}\n"), "3:51",
+                            "not data of a record of type A"),
+    "data of an MX check": (domain(rest='health: {type: dns, name: a.b.c, rrtype: MX, expect: {data: "10"}}\n'), "3:55",
+                            "not data of a record of type MX"),
     "endpoint's health": (domain(endpoints="{a: {addresses: 192.0.2.1, health: {port: x}}, b: 192.0.2.2}",
                                  rest="health: {type: tcp, port: 1}\n"), "1:54", "1 to 65535"),
 }

@@ -179,6 +179,10 @@ def test_expected_data():
 @pytest.mark.parametrize("rrtype,data,expected", [
     ("AAAA", "2001:db8::1", "2001:0DB8:0:0::1"),
     ("TXT", '"v=spf1 -all" "b"', '"v=spf1 -all" b'),
+    ("TXT", '"v=spf1 -all"', "v=spf1 -all"),
+    ("TXT", '"v=spf1" " -all"', "v=spf1 -all"),
+    ("TXT", '"a" "b"', '"a" "b"'),
+    ("TXT", '"a\\\"b"', 'a"b'),
     ("MX", "10 Mail.Example.COM.", "10 mail.example.com."),
     ("CNAME", "Other.example.net.", "other.example.net"),
     ("SRV", "1 2 53 a.example.", "1 2 53 A.example."),
@@ -187,6 +191,13 @@ def test_expected_data():
 def test_expected_data_of_types(rrtype, data, expected):
     record = f"www.example.com. 30 IN {rrtype} {data}"
     assert verdict(always(record), rrtype=rrtype, expect={"data": expected})[0]
+
+
+@pytest.mark.parametrize("data", ["v=spf1", "v=spf1 -al", "v=spf1 -all ", "v=spf1 ?all", '"v=spf1"'])
+def test_another_text(data):
+    record = 'www.example.com. 30 IN TXT "v=spf1" " -all"'
+    assert verdict(always(record), rrtype="TXT", expect={"data": data}) == (
+        False, "data differ: 1 of type TXT came, and not what is expected")
 
 
 def test_expected_data_that_is_none():
