@@ -162,9 +162,10 @@ static json_t *do_status(struct client *c) {
   return with_ok(reply);
 }
 
-static json_t *do_checks(struct client *c, const char *domain, const char *endpoint) {
+static json_t *do_checks(struct client *c, const char *domain, const char *endpoint,
+                         json_int_t from) {
   char why[ENGINE_WHY];
-  json_t *reply = engine_checks(c->control->engine, domain, endpoint, why);
+  json_t *reply = engine_checks(c->control->engine, domain, endpoint, from, why);
   return reply == NULL && why[0] != '\0' ? error_json(1, why) : with_ok(reply);
 }
 
@@ -205,7 +206,8 @@ static void serve(struct client *c, const char *line, size_t length) {
   } else if (strcmp(command, "status") == 0) {
     send_reply(c, do_status(c));
   } else if (strcmp(command, "checks") == 0) {
-    send_reply(c, do_checks(c, domain, endpoint));
+    json_int_t from = json_integer_value(json_object_get(request, "from"));
+    send_reply(c, do_checks(c, domain, endpoint, from));
   } else if (strcmp(command, "test") == 0) {
     do_test(c, domain, endpoint);
   } else if (strcmp(command, "reload") == 0) {

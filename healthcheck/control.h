@@ -11,12 +11,13 @@
  *                 "last_reload": {"ok": bool,"at","error": text|null} | null (none since the
  * start), "feed": as feed_json(), "alerts": as alerts_json(), "probes": {"done": N,"void": N
  * (results that said nothing, since this process had not run),"running": N,"late_max_ms": N}}
- *   checks    {"domain": NAME|null,"endpoint": NAME|null}
+ *   checks    {"domain": NAME|null,"endpoint": NAME|null,"from": N|null}
  *             -> {"checks": [{"target","type","port": N|null,"what": text|null,"interval_ms",
  *                 "state": "up"|"down"|"unknown","since","held": bool,"held_ms": N|null,
  *                 "last": {"ok","at"} | null (none since the start),"why": text|null,
  *                 "running": bool,"next_ms": N|null,"users": [[DOMAIN,ENDPOINT],...] (at most 100),
- *                 "user_count": N}]}
+ *                 "user_count": N}],"next": N|null}
+ *             A part of them; `next` is the `from` of the next one.
  *   test      {"domain","endpoint": NAME|null} -> runs the checks now, beside the schedule:
  *             {"results": [{"endpoint","target","type","port","what","ok": bool,"why","state",
  *                 "phases_us": {"resolve","connect","tls","send","first_response","all": N|null}}]}

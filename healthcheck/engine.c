@@ -203,7 +203,15 @@ void engine_reload(struct engine *engine, engine_reload_fn *done, void *arg) {
 
 /* A new build is taken by itself; one that failed is not tried again and again. */
 static void look_at_link(struct engine *engine) {
+  static struct log_limit limit;
   char build[LIST_BUILD];
+  char why[FEED_WHY];
+  if (engine->list != NULL && engine->feed == NULL) { /* the socket was in use until now, say */
+    if (open_feed(engine, why))
+      engine_say_ready(engine);
+    else
+      log_limited(&limit, LOG_LEVEL_ERROR, "%s", why);
+  }
   if (list_current(engine->settings->data, build) && strcmp(build, engine->build) != 0 &&
       strcmp(build, engine->failed_build) != 0 && !engine->loading)
     load(engine);
@@ -276,7 +284,10 @@ static bool open_parts(struct engine *engine, char *why) {
 /* The first load is waited for, so that a bad list ends the start; a missing build does not. */
 static bool load_first(struct engine *engine, char *why) {
   load_work(&engine->load);
-  if (engine->load_missing || take_loaded(engine))
+  engine->last_seen = clock_ms(CLOCK_MONOTONIC); /* a long list is no stall */
+  bool ok = engine->load_missing || take_loaded(engine);
+  engine->last_seen = clock_ms(CLOCK_MONOTONIC);
+  if (ok)
     return true;
   snprintf(why, ENGINE_WHY, "%s", engine->load_why);
   return false;

@@ -38,9 +38,11 @@ void engine_reload(struct engine *engine, engine_reload_fn *done, void *arg);
 
 /* Replies of the control socket (healthcheck/control.h) without "ok"; NULL without memory, and for
  * checks also with a reason in `why` (ENGINE_WHY octets).  `domain` and `endpoint` (both or the
- * latter may be NULL) say whose checks. */
+ * latter may be NULL) say whose checks, `from` where to go on: a part at a time, for the loop must
+ * not stand still. */
 json_t *engine_status(struct engine *engine);
-json_t *engine_checks(struct engine *engine, const char *domain, const char *endpoint, char *why);
+json_t *engine_checks(struct engine *engine, const char *domain, const char *endpoint,
+                      json_int_t from, char *why);
 
 /*
  * Probes what a domain (or one endpoint of it) is checked by, now, beside the schedule and without

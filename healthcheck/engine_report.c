@@ -6,7 +6,10 @@
 
 #include "healthcheck/engine_private.h"
 
-enum { USERS_MAX = 100 }; /* of a check that are named */
+enum {
+  USERS_MAX = 100, /* of a check that are named */
+  PART = 1000,     /* checks in one reply */
+};
 
 static json_t *text_or_null(const char *text) {
   return text != NULL && *text != '\0' ? json_string(text) : json_null();
@@ -134,7 +137,8 @@ static json_t *check_json(const struct engine *engine, const struct slot *slot, 
   return out;
 }
 
-json_t *engine_checks(struct engine *engine, const char *domain, const char *endpoint, char *why) {
+json_t *engine_checks(struct engine *engine, const char *domain, const char *endpoint,
+                      json_int_t from, char *why) {
   struct wanted wanted = {.all = domain == NULL, .any_endpoint = endpoint == NULL};
   uint64_t now = engine_now(engine);
   why[0] = '\0';
@@ -145,17 +149,19 @@ json_t *engine_checks(struct engine *engine, const char *domain, const char *end
     snprintf(why, ENGINE_WHY, "%.200s has no endpoint %.80s", domain, endpoint);
     return NULL;
   }
+  uint32_t count = engine->list != NULL ? engine->list->probe_count : 0;
+  uint32_t i = from > 0 && from < (json_int_t)count ? (uint32_t)from : from > 0 ? count : 0;
   json_t *list = json_array();
-  for (uint32_t i = 0; engine->list != NULL && i < engine->list->probe_count; i++) {
-    uint64_t count, matches;
-    json_t *users = users_json(engine, engine->slots[i], &wanted, &count, &matches);
-    if (matches == 0) {
+  for (; i < count && json_array_size(list) < PART; i++) {
+    uint64_t users_count, matches;
+    json_t *users = users_json(engine, engine->slots[i], &wanted, &users_count, &matches);
+    if (matches > 0)
+      json_array_append_new(list, check_json(engine, engine->slots[i], users, users_count, now));
+    else
       json_decref(users);
-      continue;
-    }
-    json_array_append_new(list, check_json(engine, engine->slots[i], users, count, now));
   }
-  return json_pack("{s:o}", "checks", list);
+  return json_pack("{s:o, s:o}", "checks", list, "next",
+                   i < count ? json_integer((json_int_t)i) : json_null());
 }
 
 /* ---- status -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 int health_list(int argc, char **argv);
 int health_test(int argc, char **argv);
 
-/* A request about DOMAIN[/ENDPOINT] (which is cut in two), or about all for NULL. */
-json_t *health_where(const char *command, char *given);
+/* A request about DOMAIN[/ENDPOINT], or about all for NULL; NULL without memory. */
+json_t *health_where(const char *command, const char *given);
 
 #endif

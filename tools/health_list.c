@@ -118,15 +118,39 @@ static void print_summary(const json_t *status) {
   print_failures(json_object_get(status, "alerts"));
 }
 
-static json_t *where(const char *command, const char *domain, const char *endpoint) {
-  return json_pack("{s:s, s:s?, s:s?}", "command", command, "domain", domain, "endpoint", endpoint);
+json_t *health_where(const char *command, const char *given) {
+  const char *slash = given ? strchr(given, '/') : NULL;
+  if (!given)
+    return json_pack("{s:s}", "command", command);
+  if (!slash)
+    return json_pack("{s:s, s:s}", "command", command, "domain", given);
+  return json_pack("{s:s, s:s%, s:s}", "command", command, "domain", given, (size_t)(slash - given),
+                   "endpoint", slash + 1);
 }
 
-json_t *health_where(const char *command, char *given) {
-  char *slash = given ? strchr(given, '/') : NULL;
-  if (slash)
-    *slash = '\0';
-  return where(command, given, slash ? slash + 1 : NULL);
+/* All checks, part by part. */
+static int collect(const char *socket, const char *domain, json_t **all) {
+  json_t *list = json_array();
+  json_int_t from = 0;
+  *all = NULL;
+  for (bool more = true; more;) {
+    json_t *reply;
+    json_t *request = health_where("checks", domain);
+    if (request)
+      json_object_set_new(request, "from", json_integer(from));
+    int status = health_call(socket, request, &reply);
+    if (status != CLI_DONE) {
+      json_decref(list);
+      return status;
+    }
+    const json_t *next = json_object_get(reply, "next");
+    json_array_extend(list, json_object_get(reply, "checks"));
+    more = json_is_integer(next) && json_integer_value(next) > from;
+    from = json_integer_value(next);
+    json_decref(reply);
+  }
+  *all = json_pack("{s:o}", "checks", list);
+  return *all ? CLI_DONE : CLI_FAILED;
 }
 
 int health_list(int argc, char **argv) {
@@ -158,7 +182,7 @@ int health_list(int argc, char **argv) {
   json_t *checks = NULL;
   int result = health_call(socket, json_pack("{s:s}", "command", "status"), &status);
   if (result == CLI_DONE)
-    result = health_call(socket, health_where("checks", (char *)domain), &checks);
+    result = collect(socket, domain, &checks);
   if (result != CLI_DONE) {
     json_decref(status);
     return result;
