@@ -8,11 +8,9 @@
 
 #include "base/log.h"
 #include "base/name.h"
-#include "base/utf8.h"
 #include "server/author.h"
 #include "server/commit_request.h"
 #include "server/health_feed.h"
-#include "server/override_target.h"
 #include "server/overrides.h"
 #include "zones/domain_json.h"
 
@@ -315,172 +313,6 @@ static json_t *run_history(struct server *server, const json_t *request) {
   return list != NULL ? command_error(CODE_FAILED, "%s", why) : NULL;
 }
 
-/* ---- manual, override: commits of one domain in few words -------------------------------------
- */
-
-struct simple {
-  const char *command;
-  const char *value; /* as the request says */
-  struct store_change *changes;
-  size_t count;
-};
-
-/* {"endpoints": [...], "value": TEXT} */
-static char *simple_what(const struct simple *simple) {
-  json_t *names = json_array();
-  for (size_t i = 0; i < simple->count; i++)
-    json_array_append_new(names, json_string(simple->changes[i].override.key.endpoint));
-  json_t *what = json_pack("{s:o, s:s}", "endpoints", names, "value", simple->value);
-  char *text = what != NULL ? json_dumps(what, JSON_COMPACT) : NULL;
-  json_decref(what);
-  return text;
-}
-
-static json_t *commit_simple(struct server *server, const struct simple *simple, const char *domain,
-                             const json_t *request, uid_t uid) {
-  const char *reason = json_string_value(json_object_get(request, "reason"));
-  const char *said = json_string_value(json_object_get(request, "who"));
-  char why[STORE_WHY];
-  struct author author;
-  if (said != NULL && said[0] == '\0')
-    said = NULL;
-  if (reason != NULL && reason[0] == '\0')
-    reason = NULL;
-  if (!commit_request_text(said, COMMIT_NAME - 1, "who", why) ||
-      !commit_request_text(reason, COMMIT_TEXT, "reason", why))
-    return command_error(CODE_USAGE, "%s", why);
-  if (!author_find(server->settings, uid, said, NULL, &author, why))
-    return command_error(CODE_FAILED, "%s", why);
-  char *what = simple_what(simple);
-  if (what == NULL)
-    return out_of_memory();
-  struct store_audit audit = {
-      .command = simple->command, .domain = domain, .what = what, .reason = reason};
-  struct store_batch batch = {.changes = simple->changes,
-                              .change_count = simple->count,
-                              .audits = &audit,
-                              .audit_count = 1};
-  for (size_t i = 0; i < simple->count; i++) {
-    simple->changes[i].override.key.domain = domain;
-    simple->changes[i].override.key.region = "";
-    simple->changes[i].override.reason = reason;
-  }
-  sign(&batch, simple->changes, &audit, &author);
-  json_t *reply = commit(server, &batch, simple->changes);
-  free(what);
-  return reply;
-}
-
-/* One of `values`, as its index; -1 with *error set. */
-static int find_value(const json_t *request, const char *const values[3], json_t **error) {
-  const char *value = json_string_value(json_object_get(request, "value"));
-  for (int i = 0; value != NULL && i < 3; i++)
-    if (strcmp(value, values[i]) == 0)
-      return i;
-  *error = command_error(CODE_USAGE, "`value` must be `%s`, `%s` or `%s`", values[0], values[1],
-                         values[2]);
-  return -1;
-}
-
-static struct store_change status_change(const char *endpoint, int value) {
-  return (struct store_change){
-      .drop = value == 0,
-      .override = {.key = {.kind = STORE_STATUS, .endpoint = endpoint}, .value = value}};
-}
-
-/* Ends what was set by hand at any endpoint of the domain; replies which ones these were. */
-static json_t *reset_all(struct server *server, const struct steer_domain *steer,
-                         struct simple *simple, const char *domain, const json_t *request,
-                         uid_t uid) {
-  json_t *names = json_array();
-  for (uint32_t e = 0; e < steer->endpoint_count; e++) {
-    const char *endpoint = steer->endpoints[e].name;
-    const struct store_key key = {
-        .kind = STORE_STATUS, .domain = domain, .endpoint = endpoint, .region = ""};
-    if (overrides_find(server->overrides, &key) == NULL)
-      continue;
-    simple->changes[simple->count++] = status_change(endpoint, 0);
-    json_array_append_new(names, json_string(endpoint));
-  }
-  json_t *reply = simple->count > 0 ? commit_simple(server, simple, domain, request, uid)
-                                    : json_pack("{s:b}", "ok", 1);
-  if (json_is_true(json_object_get(reply, "ok")))
-    json_object_set(reply, "endpoints", names);
-  json_decref(names);
-  return reply;
-}
-
-static json_t *manual_of(struct server *server, const struct steer_domain *steer,
-                         const char *domain, int value, const json_t *request, uid_t uid) {
-  static const char *const commands[3] = {"reset", "enable", "disable"};
-  const json_t *list = json_object_get(request, "endpoints");
-  size_t count = list != NULL ? json_array_size(list) : steer->endpoint_count;
-  struct simple simple = {.command = commands[value], .value = commands[value]};
-  json_t *reply;
-  if ((list == NULL && value != 0) || (list != NULL && count == 0))
-    return command_error(CODE_USAGE, "`endpoints` must be a list of names");
-  simple.changes = calloc(count + 1, sizeof *simple.changes);
-  if (simple.changes == NULL)
-    return out_of_memory();
-  if (list == NULL) {
-    reply = reset_all(server, steer, &simple, domain, request, uid);
-    free(simple.changes);
-    return reply;
-  }
-  bool named = true;
-  for (size_t i = 0; named && i < count; i++) {
-    const char *endpoint = json_string_value(json_array_get(list, i));
-    named = endpoint != NULL;
-    simple.changes[simple.count++] = status_change(endpoint, value);
-  }
-  if (named)
-    reply = commit_simple(server, &simple, domain, request, uid);
-  else
-    reply = command_error(CODE_USAGE, "the request names no endpoint");
-  free(simple.changes);
-  return reply;
-}
-
-static json_t *run_manual(struct server *server, const json_t *request, uid_t uid) {
-  static const char *const values[3] = {"reset", "enable", "disable"};
-  json_t *error = NULL;
-  char name[NAME_MAX_TEXT];
-  long at = command_find_domain(server, request, &error);
-  int value = at >= 0 ? find_value(request, values, &error) : -1;
-  if (value < 0)
-    return error;
-  const struct steer_domain *steer = server->served->domains[at].steer;
-  return manual_of(server, steer, name_to_text(name, steer->owner), value, request, uid);
-}
-
-static json_t *run_override(struct server *server, const json_t *request, uid_t uid) {
-  static const char *const values[3] = {"auto", "up", "down"};
-  json_t *error = NULL;
-  char name[NAME_MAX_TEXT];
-  long at = command_find_domain(server, request, &error);
-  int value = at >= 0 ? find_value(request, values, &error) : -1;
-  if (value < 0)
-    return error;
-  const struct steer_domain *steer = server->served->domains[at].steer;
-  const char *endpoint = json_string_value(json_object_get(request, "endpoint"));
-  const json_t *family = json_object_get(request, "family");
-  json_int_t number = json_integer_value(family);
-  bool both = family == NULL || json_is_null(family);
-  if (endpoint == NULL)
-    return command_error(CODE_USAGE, "the request names no endpoint");
-  if (!both && number != 4 && number != 6)
-    return command_error(CODE_USAGE, "`family` must be 4, 6 or null");
-  struct store_change changes[2];
-  struct simple simple = {.command = "health", .value = values[value], .changes = changes};
-  for (uint8_t f = 4; f <= 6; f = (uint8_t)(f + 2))
-    if (both || number == f)
-      changes[simple.count++] = (struct store_change){
-          .drop = value == 0,
-          .override = {.key = {.kind = STORE_HEALTH, .endpoint = endpoint, .family = f},
-                       .value = value}};
-  return commit_simple(server, &simple, name_to_text(name, steer->owner), request, uid);
-}
-
 /* ---- all --------------------------------------------------------------------------------------
  */
 
@@ -496,10 +328,6 @@ bool command_state_run(struct server *server, const char *command, const json_t 
     *reply = run_result(server, request);
   else if (strcmp(command, "history") == 0)
     *reply = run_history(server, request);
-  else if (strcmp(command, "manual") == 0)
-    *reply = run_manual(server, request, uid);
-  else if (strcmp(command, "override") == 0)
-    *reply = run_override(server, request, uid);
   else
     return false;
   return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The commands of the control socket about state set at run time: domain, domains, commit, result,
- * history, and the short forms manual and override.
+ * history.
  */
 #ifndef SLUICE_SERVER_COMMANDS_STATE_H
 #define SLUICE_SERVER_COMMANDS_STATE_H

@@ -60,11 +60,6 @@
  *                to about 9 %), "largest": [{"network": "192.0.2.0/24" or a /56,"answers","share",
  *                "error": the answers are at most so many too many}]}}}; above 10 000 answers a
  *                second and thread the numbers are estimates from samples
- *   manual    {"domain","endpoints":[...],"value":"enable"|"disable"|"reset","who","reason"}
- *             -> a commit in few words; "reset" without `endpoints`: whichever of the domain were
- *                set by hand, replied as {"endpoints": [...]}
- *   override  {"domain","endpoint","value":"up"|"down"|"auto","family": null|4|6,"who","reason"}
- *             -> likewise: what the checker would say, forced
  *
  * Peers are trusted by their Unix credentials (SO_PEERCRED): root, the server's own user, and
  * members of the configured group.  A request of more than 8 MiB, or one not finished in 10 s,

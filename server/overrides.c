@@ -10,34 +10,13 @@
 #include "base/name.h"
 #include "server/migrate.h"
 #include "server/override_json.h"
-#include "server/override_table.h"
 #include "server/override_target.h"
-
-enum {
-  TICK_MS = 1000,
-  RETRY_SECONDS = 10, /* between attempts to clean up a store that cannot be written */
-};
-
-struct overrides {
-  struct store *store;
-  struct override_table table;
-  struct overrides_options options;
-  int64_t next_expiry; /* nothing expires before; 0: nothing at all */
-  size_t idle;         /* overrides out of force that are still in the store */
-  int64_t retry_at;
-};
+#include "server/overrides_private.h"
 
 /* ---- what is to be changed --------------------------------------------------------------------
  */
 
-/* Changes of facts, with one line of code for each. */
-struct plan {
-  struct fact_change *changes;
-  size_t count, room;
-  bool failed; /* out of memory */
-};
-
-static void plan_add(struct plan *plan, struct fact_change change) {
+void plan_add(struct plan *plan, struct fact_change change) {
   if (plan->count == plan->room) {
     size_t room = plan->room * 2 + 64;
     struct fact_change *changes = realloc(plan->changes, room * sizeof *changes);
@@ -51,12 +30,12 @@ static void plan_add(struct plan *plan, struct fact_change change) {
   plan->changes[plan->count++] = change;
 }
 
-static void tell(const struct overrides *o) {
+void overrides_tell(const struct overrides *o) {
   if (o->options.changed != NULL)
     o->options.changed(o->options.arg);
 }
 
-static int64_t now(const struct overrides *o) {
+int64_t overrides_now(const struct overrides *o) {
   return o->options.now_ms() / 1000;
 }
 
@@ -65,8 +44,8 @@ static void note_expiry(struct overrides *o, const struct store_override *overri
     o->next_expiry = override->expires_at;
 }
 
-static bool is_over(const struct overrides *o, const struct store_override *override) {
-  return override->expires_at != 0 && override->expires_at <= now(o);
+bool overrides_is_over(const struct overrides *o, const struct store_override *override) {
+  return override->expires_at != 0 && override->expires_at <= overrides_now(o);
 }
 
 /* ---- loading ----------------------------------------------------------------------------------
@@ -86,14 +65,13 @@ static bool load_one(void *arg, const struct store_override *from) {
     loading->failed = true;
     return false;
   }
-  if (is_over(loading->overrides, from))
+  if (overrides_is_over(loading->overrides, from))
     copy->state = OVERRIDE_EXPIRED;
   free(override_table_put(&loading->table, copy));
   return true;
 }
 
-/* All of the store, in a table of its own. */
-static bool load_table(struct overrides *o, struct override_table *table, char *why) {
+bool overrides_load(struct overrides *o, struct override_table *table, char *why) {
   struct loading loading = {.overrides = o};
   bool ok = override_table_init(&loading.table);
   loading.failed = !ok;
@@ -118,8 +96,7 @@ static bool count_one(void *arg, const struct override_domain *domain, struct ov
   return true;
 }
 
-/* Finds out anew what is out of force, and when the next one will be. */
-static void recount(struct overrides *o) {
+void overrides_recount(struct overrides *o) {
   o->idle = 0;
   o->next_expiry = 0;
   override_table_visit(&o->table, count_one, o);
@@ -146,13 +123,13 @@ static bool open_all(struct overrides *o, char *why) {
   o->store = store_open(path, why);
   free(path);
   if (o->store == NULL || !migrate_status_file(o->options.state, o->store, why) ||
-      !load_table(o, &o->table, why))
+      !overrides_load(o, &o->table, why))
     return false;
   if (store_read_only(o->store))
     log_warning("the state store in %s cannot be written: what was set stays in force, nothing can "
                 "be changed",
                 o->options.state);
-  recount(o);
+  overrides_recount(o);
   if (override_table_visit(&o->table, force_one, o))
     return true;
   snprintf(why, STORE_WHY, "out of memory");
@@ -215,16 +192,14 @@ static bool find_gone(void *arg, const struct override_domain *domain, struct ov
   return true;
 }
 
-static void clean_up(struct overrides *o);
-
 void overrides_published(struct overrides *o, struct served *served) {
   struct search search = {.overrides = o, .served = served};
   size_t before = o->idle;
   override_table_visit(&o->table, find_gone, &search);
   if (o->idle == before)
     return;
-  clean_up(o);
-  tell(o);
+  overrides_clean_up(o);
+  overrides_tell(o);
 }
 
 /* ---- commit -----------------------------------------------------------------------------------
@@ -308,7 +283,7 @@ static bool prepare(struct overrides *o, const struct served *served, struct sto
       snprintf(why, STORE_WHY, "out of memory");
       return false;
     }
-    if (is_over(o, &changes[i].override)) {
+    if (overrides_is_over(o, &changes[i].override)) {
       snprintf(why, STORE_WHY, "the time until which it shall hold is over already");
       return false;
     }
@@ -354,217 +329,13 @@ enum store_result overrides_commit(struct overrides *o, struct served *served,
   if (ok) {
     take_over(o, batch, copies);
     if (batch->change_count > 0)
-      tell(o);
+      overrides_tell(o);
   }
   for (size_t i = 0; copies != NULL && i < batch->change_count; i++)
     free(copies[i]);
   free(copies);
   free(plan.changes);
   return commit.result;
-}
-
-/* ---- other writers ----------------------------------------------------------------------------
- */
-
-struct comparison {
-  const struct served *served;
-  const struct override_table *other;
-  struct plan plan;
-};
-
-/* Ends what is not in the new table. */
-static bool plan_end(void *arg, const struct override_domain *domain, struct override *override) {
-  struct comparison *c = arg;
-  struct fact_change change;
-  const struct override *other = override_table_find(c->other, &override->data.key);
-  if (override->state != OVERRIDE_IN_FORCE ||
-      (other != NULL && other->state == OVERRIDE_IN_FORCE) ||
-      !override_target_find(c->served, domain->owner, &override->data.key, &change))
-    return true;
-  change.value = override_target_value(&override->data.key, NULL);
-  plan_add(&c->plan, change);
-  return true;
-}
-
-static bool plan_put(void *arg, const struct override_domain *domain, struct override *override) {
-  struct comparison *c = arg;
-  struct fact_change change;
-  if (override->state != OVERRIDE_IN_FORCE)
-    return true;
-  if (override_target_find(c->served, domain->owner, &override->data.key, &change)) {
-    change.value = override->data.value;
-    plan_add(&c->plan, change);
-  } else {
-    override->state = OVERRIDE_GONE;
-  }
-  return true;
-}
-
-bool overrides_refresh(struct overrides *o, struct served *served, char *why) {
-  struct override_table next;
-  struct comparison comparison = {.served = served, .other = &next};
-  if (!store_changed(o->store))
-    return true;
-  if (!load_table(o, &next, why))
-    return false;
-  override_table_visit(&o->table, plan_end, &comparison);
-  override_table_visit(&next, plan_put, &comparison);
-  struct plan *plan = &comparison.plan;
-  bool ok =
-      !plan->failed && facts_apply(o->options.facts, served, plan->changes, plan->count, NULL, why);
-  if (plan->failed)
-    snprintf(why, STORE_WHY, "out of memory");
-  free(plan->changes);
-  override_table_close(ok ? &o->table : &next);
-  if (!ok)
-    return false;
-  o->table = next;
-  recount(o);
-  tell(o);
-  return true;
-}
-
-/* ---- expiry -----------------------------------------------------------------------------------
- */
-
-static bool plan_expiry(void *arg, const struct override_domain *domain,
-                        struct override *override) {
-  struct comparison *c = arg;
-  struct fact_change change;
-  if (override->state != OVERRIDE_EXPIRED ||
-      !override_target_find(c->served, domain->owner, &override->data.key, &change))
-    return true;
-  change.value = override_target_value(&override->data.key, NULL);
-  plan_add(&c->plan, change);
-  return true;
-}
-
-static bool mark_expired(void *arg, const struct override_domain *domain,
-                         struct override *override) {
-  struct overrides *o = arg;
-  (void)domain;
-  if (override->state == OVERRIDE_IN_FORCE && is_over(o, &override->data)) {
-    char text[OVERRIDE_TEXT];
-    override->state = OVERRIDE_EXPIRED;
-    log_notice("%s, set by %s, has expired", override_text(&override->data, text),
-               override->data.who);
-  }
-  return true;
-}
-
-/* The configuration's values hold again, whether the store can be written or not. */
-static void expire(struct overrides *o, struct served *served) {
-  static struct log_limit limit;
-  struct comparison comparison = {.served = served};
-  char why[FACTS_WHY] = "out of memory";
-  override_table_visit(&o->table, mark_expired, o);
-  override_table_visit(&o->table, plan_expiry, &comparison);
-  struct plan *plan = &comparison.plan;
-  bool ok =
-      !plan->failed && facts_apply(o->options.facts, served, plan->changes, plan->count, NULL, why);
-  free(plan->changes);
-  if (!ok) { /* next_expiry stays: the next tick tries again */
-    log_limited(&limit, LOG_LEVEL_ERROR, "overrides cannot be ended: %s", why);
-    return;
-  }
-  recount(o);
-  clean_up(o);
-  tell(o);
-}
-
-/* Audit rows and drops for all that is out of force. */
-struct cleaning {
-  struct store_change *changes;
-  size_t change_count;
-  struct store_audit *audits;
-  size_t audit_count;
-  bool failed;
-};
-
-static bool clean_domain(struct cleaning *c, const struct override_domain *domain,
-                         enum override_state state) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < domain->count; i++) {
-    const struct store_override *data = &domain->items[i]->data;
-    if (domain->items[i]->state != state)
-      continue;
-    json_t *json = override_json(data, false);
-    if (json == NULL || json_array_append_new(list, json) != 0)
-      c->failed = true;
-    c->changes[c->change_count++] = (struct store_change){.drop = true, .override = *data};
-  }
-  if (json_array_size(list) == 0) {
-    json_decref(list);
-    return !c->failed;
-  }
-  json_t *what = json_pack("{s:o}", "dropped", list);
-  char *text = what != NULL ? json_dumps(what, JSON_COMPACT) : NULL;
-  json_decref(what);
-  if (text == NULL)
-    return false;
-  bool expired = state == OVERRIDE_EXPIRED;
-  c->audits[c->audit_count++] = (struct store_audit){
-      .who = "sluiced",
-      .command = expired ? "expire" : "drop",
-      .domain = domain->name,
-      .what = text,
-      .reason = expired ? "its time was over" : "the configuration has no such target any more"};
-  return true;
-}
-
-static bool collect(const struct override_table *table, struct cleaning *c) {
-  for (size_t i = 0; i < table->capacity; i++) {
-    const struct override_domain *domain = table->slots[i];
-    if (domain != NULL &&
-        (!clean_domain(c, domain, OVERRIDE_EXPIRED) || !clean_domain(c, domain, OVERRIDE_GONE)))
-      return false;
-  }
-  return true;
-}
-
-/* Takes what is out of force out of the store, and out of memory once that is done. */
-static void clean_up(struct overrides *o) {
-  static struct log_limit limit;
-  struct cleaning c = {.changes = calloc(o->idle + 1, sizeof *c.changes),
-                       .audits = calloc(o->idle + 1, sizeof *c.audits)};
-  uint64_t revision;
-  char why[STORE_WHY] = "out of memory";
-  o->retry_at = now(o) + RETRY_SECONDS;
-  bool ok = c.changes != NULL && c.audits != NULL && collect(&o->table, &c);
-  const struct store_batch batch = {.at = now(o),
-                                    .changes = c.changes,
-                                    .change_count = c.change_count,
-                                    .audits = c.audits,
-                                    .audit_count = c.audit_count};
-  ok = ok && store_commit(o->store, &batch, &revision, NULL, NULL, why) == STORE_DONE;
-  for (size_t i = 0; ok && i < c.change_count; i++)
-    free(override_table_take(&o->table, &c.changes[i].override.key));
-  for (size_t i = 0; i < c.audit_count; i++)
-    free((void *)(uintptr_t)c.audits[i].what);
-  free(c.changes);
-  free(c.audits);
-  if (ok)
-    o->idle = 0;
-  else
-    log_limited(&limit, LOG_LEVEL_ERROR,
-                "%zu overrides are out of force, but cannot be taken out of the store: %s", o->idle,
-                why);
-}
-
-unsigned overrides_tick(struct overrides *o, struct served *served) {
-  static struct log_limit limit;
-  char why[STORE_WHY];
-  if (!overrides_refresh(o, served, why))
-    log_limited(&limit, LOG_LEVEL_ERROR, "what another program has set is not taken over: %s", why);
-  int64_t at = now(o);
-  if (o->next_expiry != 0 && o->next_expiry <= at)
-    expire(o, served);
-  else if (o->idle > 0 && (at >= o->retry_at || o->retry_at > at + RETRY_SECONDS))
-    clean_up(o);
-  if (o->next_expiry == 0)
-    return TICK_MS;
-  int64_t left = o->next_expiry * 1000 - o->options.now_ms();
-  return left > TICK_MS ? TICK_MS : left < 1 ? 1 : (unsigned)left;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------
@@ -611,12 +382,6 @@ json_t *overrides_list(const struct overrides *o, size_t most) {
 
 size_t overrides_count(const struct overrides *o) {
   return o->table.count - o->idle;
-}
-
-const struct store_override *overrides_find(const struct overrides *o,
-                                            const struct store_key *key) {
-  const struct override *override = override_table_find(&o->table, key);
-  return override != NULL && override->state == OVERRIDE_IN_FORCE ? &override->data : NULL;
 }
 
 struct store *overrides_store(struct overrides *o) {

@@ -67,10 +67,6 @@ json_t *overrides_of_domain(const struct overrides *overrides, const char *domai
 json_t *overrides_list(const struct overrides *overrides, size_t most);
 size_t overrides_count(const struct overrides *overrides);
 
-/* The override with this key that is in force, or NULL. */
-const struct store_override *overrides_find(const struct overrides *overrides,
-                                            const struct store_key *key);
-
 /* The store, for its revisions and history. */
 struct store *overrides_store(struct overrides *overrides);
 

@@ -39,6 +39,11 @@ def status(endpoint, value, domain=NAME, **more):
     return {"op": "set", "kind": "status", "domain": domain, "endpoint": endpoint, "value": value, **more}
 
 
+def health(endpoint, value, family, domain=NAME, **more):
+    return {"op": "set", "kind": "health", "domain": domain, "endpoint": endpoint, "family": family, "value": value,
+            **more}
+
+
 def commit(path, changes, what=None, command="set", **more):
     domains = sorted({change["domain"] for change in changes})
     audits = [{"command": command, "domain": domain, "what": what or {}, "reason": "test"}

@@ -10,6 +10,7 @@ import time
 import pytest
 
 import sluicelib
+import statelib
 import toollib
 
 COMMANDS = ["check", "build", "explain", "endpoints", "health", "status", "reload", "stop"]
@@ -553,14 +554,13 @@ def test_who_is_taken_whole_or_refused(make_config, start):
     server = start(make_config({"cdn": toollib.DOMAIN}))
 
     def disable(who):
-        return raw_request(server.control, {"command": "manual", "domain": "cdn.example.com.", "who": who,
-                                            "value": "disable", "endpoints": ["one"]})
+        return statelib.commit(server.control, [statelib.status("one", 2)], **{"as": who})
 
-    reply = disable("\u00e9" * 128)
-    assert not reply["ok"] and reply["error"] == "who: must have 1 to 255 octets, not 256" and reply["code"] == 2
-    assert disable("\u00e9" * 127)["ok"]
+    reply = disable("\u00e9" * 129)
+    assert not reply["ok"] and reply["error"] == "as: must have 1 to 256 octets, not 258" and reply["code"] == 2
+    assert disable("\u00e9" * 128)["ok"]
     [override] = json.loads(server.sluice("status", "--json").stdout)["overrides"]
-    assert override["who"] == "\u00e9" * 127
+    assert override["who"] == "\u00e9" * 128
 
 
 def raw_request(path, request):

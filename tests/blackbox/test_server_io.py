@@ -17,6 +17,7 @@ import pytest
 
 import serverlib
 import sluicelib
+import statelib
 from serverlib import connect, counters, is_answered, message, read_message, wait_for
 from sluicelib import rdata
 
@@ -458,13 +459,11 @@ def raw_control(path, octets):
 
 @pytest.mark.parametrize("request_", [
     b"\n", b"{}\n", b"[]\n", b"not json\n", b'{"command": 5}\n', b'{"command": "nothing"}\n',
-    b'{"command": "manual"}\n', b'{"command": "manual", "domain": "cdn.example.com", "value": "off"}\n',
-    b'{"command": "manual", "domain": "cdn.example.com", "value": "disable", "endpoints": []}\n',
-    b'{"command": "manual", "domain": "cdn.example.com", "value": "disable", "endpoints": "one"}\n',
-    b'{"command": "manual", "domain": "cdn.example.com", "value": "disable", "endpoints": [1]}\n',
-    b'{"command": "override", "domain": "cdn.example.com", "endpoint": "one", "value": "down", "family": 5}\n',
-    b'{"command": "override", "domain": "cdn.example.com", "value": "down"}\n',
-    b'{"command": "override", "domain": "a..b", "endpoint": "one", "value": "down"}\n',
+    b'{"command": "commit", "changes": 5}\n', b'{"command": "commit", "changes": [5]}\n',
+    b'{"command": "commit", "changes": [{"op": "set", "domain": "a..b"}]}\n',
+    b'{"command": "domain"}\n', b'{"command": "domain", "domain": "a..b"}\n', b'{"command": "exposure"}\n',
+    b'{"command": "history", "domain": "a..b"}\n', b'{"command": "history", "limit": -1}\n',
+    b'{"command": "result"}\n', b'{"command": "result", "audit": 1, "result": 5}\n',
     b'{"command": "explain", "domain": "cdn.example.com", "client": "nowhere"}\n',
     b'{"command": "explain", "domain": "cdn.example.com", "client": "192.0.2.1", "type": "MX"}\n',
     b'{"command": "status", "command": "status"}\n', b'\xff\xfe\n', b"[" * 5000 + b"\n",
@@ -562,9 +561,8 @@ def test_other_users_are_refused(run):
 def test_status_survives_a_restart(run, tmp_path):
     options = ("--state", str(tmp_path / "state"))
     server = run(*options)
-    sluicelib.control(server.control, "manual", domain="cdn.example.com", endpoints=["one"], value="disable",
-                      who="kim", reason='a "drill"')
-    sluicelib.control(server.control, "override", domain="cdn.example.com", endpoint="two", value="down")
+    changes = [statelib.status("one", 2, reason='a "drill"'), statelib.health("two", 2, 4), statelib.health("two", 2, 6)]
+    assert statelib.commit(server.control, changes, **{"as": "kim"})["ok"]
     assert rdata(server.ask("cdn.example.com.")) == ["192.0.2.2"]
     server.kill()  # nothing is left to the moment of the end
     server.proc.returncode = 0
@@ -573,7 +571,7 @@ def test_status_survives_a_restart(run, tmp_path):
     overrides = sluicelib.control(server.control, "status")["overrides"]
     assert [(o["endpoint"], o["kind"], o["value"], o["family"], o["who"], o["reason"]) for o in overrides] == \
         [("one", "status", 2, None, "kim", 'a "drill"'),
-         ("two", "health", 2, 4, "root", None), ("two", "health", 2, 6, "root", None)]
+         ("two", "health", 2, 4, "kim", None), ("two", "health", 2, 6, "kim", None)]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\0" * 100, b'{"version": 1}', b"[" * 100000])
@@ -585,7 +583,7 @@ def test_damaged_status_file(run, tmp_path, content):
     server.wait_log("status.json is damaged")
     assert (state / "status.json.damaged").read_bytes() == content
     assert rdata(server.ask("cdn.example.com.")) == ["192.0.2.1"]
-    sluicelib.control(server.control, "manual", domain="cdn.example.com", endpoints=["one"], value="disable")
+    assert statelib.commit(server.control, [statelib.status("one", 2)])["ok"]
     assert rdata(server.ask("cdn.example.com.")) == ["192.0.2.2"]
 
 

@@ -14,6 +14,7 @@ import dns.message
 import pytest
 
 import sluicelib
+import statelib
 import stats
 
 CASES = json.loads((sluicelib.REPO / "tests/vectors/steering.json").read_text(encoding="utf-8"))
@@ -114,11 +115,11 @@ def set_facts(server, case):
         if case["disabled"]:
             server.sluice("endpoints", "disable", name, *case["disabled"])
         return
-    for endpoint in case["down"]:
-        sluicelib.control(server.control, "override", domain=name, endpoint=endpoint, value="down")
-    if case["disabled"]:
-        sluicelib.control(server.control, "manual", domain=name, endpoints=case["disabled"],
-                          value="disable", who="tests", reason="")
+    changes = [statelib.health(endpoint, 2, family, domain=name) for endpoint in case["down"] for family in (4, 6)]
+    changes += [statelib.status(endpoint, 2, domain=name) for endpoint in case["disabled"]]
+    if changes:
+        reply = statelib.commit(server.control, changes)
+        assert reply["ok"], reply
 
 
 def drawn(server, case, draws):
