@@ -13,7 +13,10 @@
 #include "base/secret.h"
 #include "healthcheck/alerts/alerts_private.h"
 
-enum { AT_ONCE = 200 /* domains that are evaluated before others have their turn */ };
+enum {
+  AT_ONCE = 200,     /* domains that are evaluated before others have their turn */
+  RECORD_SIZE = 800, /* octets, about */
+};
 
 static struct moment moment_now(const struct alerts *alerts) {
   struct timespec now;
@@ -49,7 +52,8 @@ static void rewrite_spool(struct alerts *alerts) {
 void alerts_save(struct alerts *alerts) {
   if (alerts->spool == NULL)
     return;
-  if (spool_is_long(alerts->spool))
+  size_t needed = (book_count(alerts->book) + queue_count(alerts->queue)) * RECORD_SIZE;
+  if (spool_is_long(alerts->spool, needed))
     rewrite_spool(alerts);
   spool_flush(alerts->spool);
 }

@@ -61,6 +61,19 @@ void book_record(struct book *book, const struct incident *incident) {
   book->sink.record(book->sink.arg, book_incident_record(incident));
 }
 
+/* After a change of one link.  In full, so that one damaged record does not lose an incident; short
+ * for members of a group, of which there may be very many at once. */
+static void record_link(struct book *book, const struct incident_link *link, bool grouped) {
+  if (grouped)
+    book_link_record(book, link);
+  else
+    book_record(book, link->incident);
+}
+
+static bool is_grouped(const struct incident_link *link) {
+  return link->thread != NULL && strcmp(link->thread, link->incident->key) != 0;
+}
+
 /* ---- lists of changes -------------------------------------------------------------------------
  */
 
@@ -190,6 +203,10 @@ struct incident *book_next(const struct book *book, size_t *at) {
   return map_next(&book->incidents, at);
 }
 
+size_t book_count(const struct book *book) {
+  return book->incidents.count;
+}
+
 static struct incident *add_incident(struct book *book, const struct incident_name *name) {
   if (book->incidents.count >= BOOK_INCIDENTS) {
     if (!book->full)
@@ -317,7 +334,7 @@ static void was_told(const struct flush *f, struct incident_link *link, char *th
   link->told_at = f->now->unix_ms;
   memcpy(link->news, link->incident->news, sizeof link->news);
   book_wait_remove(link);
-  book_record(f->book, link->incident);
+  record_link(f->book, link, is_grouped(link));
 }
 
 static void tell_trigger(struct flush *f, struct incident_link *link) {
@@ -337,7 +354,7 @@ static void tell_trigger(struct flush *f, struct incident_link *link) {
 
 static void tell_update(struct flush *f, struct incident_link *link) {
   const struct incident *i = link->incident;
-  bool alone = strcmp(link->thread, i->key) == 0;
+  bool alone = !is_grouped(link);
   /* Who flaps is not told each time, and a group speaks of all its members. */
   if (alone && !link->flapping &&
       !tell(f, i->key, event_of_incident(i, EVENT_UPDATE, false, f->book->host, f->now->unix_ms))) {
@@ -346,16 +363,17 @@ static void tell_update(struct flush *f, struct incident_link *link) {
   }
   memcpy(link->news, i->news, sizeof link->news);
   book_wait_remove(link);
-  book_record(f->book, i);
+  record_link(f->book, link, !alone);
 }
 
 static void was_resolved(const struct flush *f, struct incident_link *link) {
+  bool grouped = is_grouped(link);
   free(link->thread);
   link->thread = NULL;
   link->flapping = false;
   link->news[0] = '\0';
   book_wait_remove(link);
-  book_record(f->book, link->incident);
+  record_link(f->book, link, grouped);
 }
 
 static void tell_resolve(struct flush *f, struct incident_link *link) {
@@ -371,7 +389,7 @@ static void tell_resolve(struct flush *f, struct incident_link *link) {
   if (last)
     told = link->silent ||
            tell(f, group->key, book_group_event(f->book, group, EVENT_RESOLVE, f->now->unix_ms));
-  else if (group == NULL && !link->silent && strcmp(link->thread, i->key) == 0)
+  else if (group == NULL && !link->silent && !is_grouped(link))
     told =
         tell(f, i->key,
              event_of_incident(i, EVENT_RESOLVE, link->flapping, f->book->host, f->now->unix_ms));

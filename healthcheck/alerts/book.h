@@ -91,6 +91,7 @@ void book_routes_end(struct book *book);
 struct incident *book_find(const struct book *book, const struct incident_name *name);
 /* All incidents: start with *at = 0, NULL at the end; none may be added meanwhile. */
 struct incident *book_next(const struct book *book, size_t *at);
+size_t book_count(const struct book *book);
 
 /* It is so now; opens the incident or brings it up to date.  NULL without memory, or if there are
  * too many. */

@@ -50,6 +50,8 @@ struct incident_link *book_link(struct incident *incident, struct book_route *ro
 void book_wait_append(struct incident_link *link);
 void book_wait_remove(struct incident_link *link);
 void book_record(struct book *book, const struct incident *incident);
+/* What a route knows of it, alone. */
+void book_link_record(struct book *book, const struct incident_link *link);
 json_t *book_incident_record(const struct incident *incident);
 void book_free_route(struct book_route *route);
 

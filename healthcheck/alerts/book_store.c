@@ -202,6 +202,15 @@ json_t *book_incident_record(const struct incident *incident) {
   return record;
 }
 
+/* Many of them may be written at once, so they are short. */
+void book_link_record(struct book *book, const struct incident_link *link) {
+  book->sink.record(book->sink.arg,
+                    json_pack("{s:s, s:s, s:s, s:s?, s:I, s:b, s:s}", "t", "told", "key",
+                              link->incident->key, "route", link->route->name, "thread",
+                              link->thread, "told_at", (json_int_t)link->told_at, "flapping",
+                              (int)link->flapping, "news", link->news));
+}
+
 static const char *short_text(const json_t *record, const char *member, size_t most) {
   const json_t *value = json_object_get(record, member);
   return json_string_length(value) > 0 && json_string_length(value) < most
@@ -267,6 +276,20 @@ static bool restore_incident(struct book *book, const json_t *record) {
   }
   discard(book, incident);
   return false;
+}
+
+static bool restore_told(struct book *book, const json_t *record) {
+  const char *key = short_text(record, "key", INCIDENT_KEY);
+  struct incident *incident = key != NULL ? map_get(&book->incidents, key) : NULL;
+  if (key == NULL || (incident != NULL && !restore_link(book, incident, record)))
+    return false;
+  if (incident == NULL) /* its own record may have been damaged */
+    return true;
+  for (struct incident_link *link = incident->links; link != NULL; link = link->next)
+    if (link->thread == NULL)
+      book_wait_remove(link);
+  wait_for_end(incident);
+  return true;
 }
 
 static int find_kind(const char *word) {
@@ -338,6 +361,8 @@ bool book_restore(struct book *book, const json_t *record) {
     return false;
   if (strcmp(kind, "incident") == 0)
     return restore_incident(book, record);
+  if (strcmp(kind, "told") == 0)
+    return restore_told(book, record);
   if (strcmp(kind, "group") == 0)
     return restore_group(book, record);
   if (strcmp(kind, "gone") == 0)

@@ -18,8 +18,9 @@
 
 enum {
   SUM = 16,             /* hexadecimal digits */
-  LONG_LEAST = 1 << 20, /* octets under which a journal is never written anew */
-  LONG_TIMES = 4,       /* how much longer than when it was written anew */
+  LONG_LEAST = 4 << 20, /* octets under which a journal is never written anew */
+  LONG_TIMES = 4,       /* how much longer than what it has to hold */
+  LONG_MOST = 512 << 20,
   PENDING_MOST = 64 << 20,
 };
 
@@ -209,9 +210,11 @@ void spool_add(struct spool *spool, json_t *record) {
   free(text);
 }
 
-bool spool_is_long(const struct spool *spool) {
-  size_t most = spool->base * LONG_TIMES;
-  return spool->length > (most > LONG_LEAST ? most : LONG_LEAST);
+bool spool_is_long(const struct spool *spool, size_t needed) {
+  if (spool->length > LONG_MOST && spool->length / 2 > spool->base)
+    return true;
+  return spool->length > LONG_LEAST && spool->length / LONG_TIMES > needed &&
+         spool->length / 2 > spool->base;
 }
 
 static bool open_journal(struct spool *spool) {

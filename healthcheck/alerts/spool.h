@@ -22,7 +22,7 @@
 enum {
   SPOOL_WHY = 512,
   SPOOL_RECORD = 64 << 10, /* octets of a line */
-  SPOOL_FILE = 256 << 20,  /* octets of a journal that is read */
+  SPOOL_FILE = 1 << 30,    /* octets of a journal that is read */
 };
 
 struct spool;
@@ -39,8 +39,9 @@ void spool_close(struct spool *spool);
 /* A record of what is so from now on; takes the reference over (NULL: no memory). */
 void spool_add(struct spool *spool, json_t *record);
 
-/* True if spool_rewrite() would make the journal much smaller. */
-bool spool_is_long(const struct spool *spool);
+/* True if the journal is much longer than the `needed` octets that it would have if it were written
+ * anew now: that takes time, so it is not done while most of it is needed. */
+bool spool_is_long(const struct spool *spool, size_t needed);
 
 /* Writes the journal anew: spool_add() is called for all that is known between the two. */
 void spool_rewrite_begin(struct spool *spool);

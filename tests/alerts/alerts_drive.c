@@ -7,6 +7,7 @@
  *   {"do":"isolated","value":B}
  *   {"do":"json"}            prints alerts_json() as one line
  *   {"do":"turns"}           prints how often the loop has turned
+ *   {"do":"worst"}           prints the longest time between two turns since the last asking, in ms
  * The end of the input ends the program.
  *
  *   alerts_drive OPTIONS    {"spool","secrets","allow","group_ms","quiet_ms"}
@@ -25,6 +26,7 @@ static uv_loop_t loop;
 static uv_pipe_t input;
 static uv_timer_t ticker;
 static unsigned long long turns;
+static unsigned long long worst, last_turn;
 static struct alerts *alerts;
 static struct steer_domain **steers;
 static size_t steer_count;
@@ -109,6 +111,8 @@ static void run(const char *text, size_t length) {
     print_json();
   else if (strcmp(what, "turns") == 0)
     printf("%llu\n", turns), fflush(stdout);
+  else if (strcmp(what, "worst") == 0)
+    printf("%llu\n", worst), fflush(stdout), worst = 0;
   else
     die("unknown request");
   json_decref(request);
@@ -141,7 +145,10 @@ static void on_input(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf) {
 
 static void on_turn(uv_timer_t *timer) {
   (void)timer;
-  turns++;
+  unsigned long long now = uv_hrtime() / 1000000;
+  if (turns++ > 0 && now - last_turn > worst)
+    worst = now - last_turn;
+  last_turn = now;
 }
 
 int main(int argc, char **argv) {
