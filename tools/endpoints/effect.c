@@ -28,14 +28,6 @@ const char *effect_share_text(double share, char *out) {
   return out;
 }
 
-static struct effect_entry *find_entry(struct effect_region *region, uint16_t level,
-                                       uint16_t endpoint) {
-  for (size_t i = 0; i < region->count; i++)
-    if (region->entries[i].level == level && region->entries[i].endpoint == endpoint)
-      return &region->entries[i];
-  return NULL;
-}
-
 /* Puts the chances of one draw table to the entries; false without memory. */
 static bool take_shares(struct effect_region *region, const struct steer_domain *domain,
                         enum steer_type type, const struct steer_facts *facts, bool configured) {
@@ -43,12 +35,15 @@ static bool take_shares(struct effect_region *region, const struct steer_domain 
   double *chance = table ? calloc(table->count, sizeof *chance) : NULL;
   if (chance) {
     draw_probabilities(table, chance);
-    for (uint16_t i = 0; i < table->count; i++) {
-      struct effect_entry *entry = find_entry(region, table->level, table->items[i].endpoint);
-      if (entry && configured)
-        entry->configured_share[type] = chance[i];
-      else if (entry)
-        entry->share[type] = chance[i];
+    uint16_t item = 0; /* the items are in the order of the entries */
+    for (size_t i = 0; i < region->count && item < table->count; i++) {
+      struct effect_entry *entry = &region->entries[i];
+      if (entry->level != table->level || entry->endpoint != table->items[item].endpoint)
+        continue;
+      if (configured)
+        entry->configured_share[type] = chance[item++];
+      else
+        entry->share[type] = chance[item++];
     }
     if (!configured) {
       region->level[type] = table->level;

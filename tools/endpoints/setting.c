@@ -114,7 +114,6 @@ void setting_close(struct setting *setting) {
 struct judging {
   const struct setting *setting;
   const struct state *state;
-  const struct effect *effect; /* of the new weights */
   uint32_t level;
   struct buf *refusal;
   struct buf *warnings;
@@ -198,7 +197,7 @@ bool setting_judge(const struct setting *setting, const struct state *state, con
   struct effect effect;
   struct steer_facts facts = {.status = state->status, .weights = setting->weights};
   bool ok = effect_compute(&effect, state->steer, &facts, picked);
-  struct judging j = {setting, state, &effect, level, refusal, warnings};
+  struct judging j = {setting, state, level, refusal, warnings};
   for (size_t i = 0; ok && i < effect.count; i++)
     judge_region(&j, &effect.regions[i]);
   effect_close(&effect);
