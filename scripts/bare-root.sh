@@ -65,6 +65,11 @@ bare_root_make() {
 }
 
 bare_root_run() {
+  (bare_root_exec "$@")
+}
+
+# As bare_root_run, but takes the place of this shell: `(bare_root_exec COMMAND) &` has its number in $!.
+bare_root_exec() {
   local variables=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8)
   local name
   for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY npm_config_registry; do
@@ -73,5 +78,5 @@ bare_root_run() {
   if [ -d "$root/usr/local/share/ca-certificates" ]; then
     variables+=(NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt)
   fi
-  chroot "$root" /usr/bin/env -i "${variables[@]}" /bin/bash -c "$*"
+  exec chroot "$root" /usr/bin/env -i "${variables[@]}" /bin/bash -c "$*"
 }
