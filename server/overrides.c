@@ -184,11 +184,13 @@ static bool find_gone(void *arg, const struct override_domain *domain, struct ov
   if (override->state != OVERRIDE_IN_FORCE ||
       override_target_find(search->served, domain->owner, &override->data.key, &change))
     return true;
+  static struct log_limit limit;
   char text[OVERRIDE_TEXT];
   override->state = OVERRIDE_GONE;
   search->overrides->idle++;
-  log_notice("%s, set by %s, is dropped: the configuration has no such target",
-             override_text(&override->data, text), override->data.who);
+  log_limited(&limit, LOG_LEVEL_NOTICE,
+              "%s, set by %s, is dropped: the configuration has no such target",
+              override_text(&override->data, text), override->data.who);
   return true;
 }
 

@@ -94,10 +94,11 @@ static bool mark_expired(void *arg, const struct override_domain *domain,
   struct overrides *o = arg;
   (void)domain;
   if (override->state == OVERRIDE_IN_FORCE && overrides_is_over(o, &override->data)) {
+    static struct log_limit limit;
     char text[OVERRIDE_TEXT];
     override->state = OVERRIDE_EXPIRED;
-    log_notice("%s, set by %s, has expired", override_text(&override->data, text),
-               override->data.who);
+    log_limited(&limit, LOG_LEVEL_NOTICE, "%s, set by %s, has expired",
+                override_text(&override->data, text), override->data.who);
   }
   return true;
 }
