@@ -104,24 +104,52 @@ void facts_close(struct facts *facts) {
   free(facts);
 }
 
-static bool save(struct facts *facts, char *why) {
-  if (facts->path == NULL)
-    return true;
-  json_t *root = fact_table_to_json(&facts->table);
+struct facts_save {
+  struct buf copy;
+  const char *path; /* of the facts */
+};
+
+struct facts_save *facts_save_begin(struct facts *facts) {
+  if (!facts->unsaved || facts->path == NULL)
+    return NULL;
+  struct facts_save *save = calloc(1, sizeof *save);
+  if (save == NULL)
+    return NULL;
+  buf_init(&save->copy);
+  save->path = facts->path;
+  fact_table_copy(&facts->table, &save->copy);
+  facts->unsaved = false;
+  return save;
+}
+
+bool facts_save_run(const struct facts_save *save, char *why) {
+  json_t *root = save->copy.failed ? NULL : fact_copy_to_json(&save->copy);
   char *text = root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (text == NULL) {
     snprintf(why, FACTS_WHY, "out of memory");
     return false;
   }
-  bool ok = fs_write_atomic(facts->path, text, strlen(text), STATE_FILE_MODE, why);
+  bool ok = fs_write_atomic(save->path, text, strlen(text), STATE_FILE_MODE, why);
   free(text);
-  facts->unsaved = facts->unsaved && !ok;
   return ok;
 }
 
+void facts_save_end(struct facts *facts, struct facts_save *save, bool done) {
+  facts->unsaved = facts->unsaved || !done;
+  buf_close(&save->copy);
+  free(save);
+}
+
 bool facts_flush(struct facts *facts, char *why) {
-  return !facts->unsaved || save(facts, why);
+  if (!facts->unsaved || facts->path == NULL)
+    return true;
+  struct facts_save *save = facts_save_begin(facts);
+  snprintf(why, FACTS_WHY, "out of memory");
+  bool ok = save != NULL && facts_save_run(save, why);
+  if (save != NULL)
+    facts_save_end(facts, save, ok);
+  return ok;
 }
 
 /* ---- draw tables ------------------------------------------------------------------------------

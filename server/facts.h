@@ -80,6 +80,16 @@ bool facts_apply(struct facts *facts, struct served *served, const struct fact_c
 bool facts_flush(struct facts *facts, char *why);
 
 /*
+ * The same in the background: begin() copies what has to be written (NULL: nothing, or no memory
+ * for it now), run() writes it in any thread, end() tells how that went and frees it.  One at a
+ * time, ended before facts_close().
+ */
+struct facts_save;
+struct facts_save *facts_save_begin(struct facts *facts);
+bool facts_save_run(const struct facts_save *save, char *why);
+void facts_save_end(struct facts *facts, struct facts_save *save, bool done);
+
+/*
  * Whether what the checker said counts: while it does not, all that it measured counts as healthy
  * (what is forced still holds), in this view and in later ones, and nothing of it is forgotten.
  * False without memory, and then all is as before.

@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+#include <jansson.h>
+
+#include "base/buf.h"
 #include "server/facts.h"
 
 struct fact {
@@ -38,9 +41,13 @@ bool fact_table_filter(struct fact_table *table, bool (*keep)(void *arg, const s
 /* What layer 2 sees of a record. */
 struct steer_status fact_status(const struct fact *fact);
 
+/* Appends what is measured as down to `out`, for fact_copy_to_json(): for a thread that writes it
+ * while the records change.  What is up or unknown counts the same, and is left out. */
+void fact_table_copy(const struct fact_table *table, struct buf *out);
+
 /* Measured health to and from JSON.  Reading trusts nothing: false if the document is not of the
  * right form.  Files of earlier versions hold more (server/migrate.h), told by *more. */
-json_t *fact_table_to_json(const struct fact_table *table);
+json_t *fact_copy_to_json(const struct buf *copy);
 bool fact_table_from_json(struct fact_table *table, const json_t *root, bool *more);
 
 #endif

@@ -378,12 +378,32 @@ static bool start_threads(struct server *server, char *why) {
          server_tls_start(&server->tls, &server->view, &server->query, &limits, why);
 }
 
-static void on_save(uv_timer_t *timer) {
+/* Health is saved in a thread of the pool: a change of many endpoints must not hold up the next. */
+static void save_work(uv_work_t *work) {
+  struct server *server = work->data;
+  server->saved = facts_save_run(server->saving, server->save_why);
+}
+
+static void save_done(uv_work_t *work, int status) {
   static struct log_limit limit;
+  struct server *server = work->data;
+  bool done = status == 0 && server->saved;
+  if (!done)
+    log_limited(&limit, LOG_LEVEL_ERROR, "the status of endpoints cannot be saved: %s",
+                status == 0 ? server->save_why : uv_strerror(status));
+  facts_save_end(server->facts, server->saving, done);
+  server->saving = NULL;
+}
+
+static void on_save(uv_timer_t *timer) {
   struct server *server = timer->data;
-  char why[FACTS_WHY];
-  if (!facts_flush(server->facts, why))
-    log_limited(&limit, LOG_LEVEL_ERROR, "the status of endpoints cannot be saved: %s", why);
+  if (server->saving != NULL)
+    return;
+  server->saving = facts_save_begin(server->facts);
+  server->save_work.data = server;
+  if (server->saving != NULL &&
+      uv_queue_work(server->loop, &server->save_work, save_work, save_done) != 0)
+    save_done(&server->save_work, UV_ENOMEM);
 }
 
 static void on_watchdog(uv_timer_t *timer) {

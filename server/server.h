@@ -77,6 +77,10 @@ struct server {
   struct exposure *exposure; /* what was answered lately; NULL: not counted */
   uv_timer_t exposure_timer;
   uv_timer_t save_timer;
+  uv_work_t save_work;
+  struct facts_save *saving; /* under way, or NULL */
+  bool saved;
+  char save_why[FACTS_WHY];
   uv_timer_t state_timer; /* for what expires, and for other writers of the store */
   uv_timer_t watchdog_timer;
 };

@@ -422,7 +422,7 @@ Test(overrides, without_a_folder_are_in_memory) {
 Test(overrides, of_earlier_versions_are_taken_over_once) {
   static const char text[] =
       "{\"version\": 1, \"endpoints\": [{\"domain\": \"A.example.com.\", \"endpoint\": \"e0\","
-      " \"manual\": \"disabled\", \"health4\": \"up\","
+      " \"manual\": \"disabled\", \"health4\": \"up\", \"health6\": \"down\","
       " \"manual_note\": {\"who\": \"ann\", \"reason\": \"disk\", \"since\": 1700000000}},"
       " {\"domain\": \"b.example.com.\", \"endpoint\": \"e2\", \"forced4\": \"down\","
       " \"forced_note\": {\"who\": \"bob\", \"since\": 5}}]}";
