@@ -170,6 +170,16 @@ static void recount(struct engine *engine) {
   }
 }
 
+/* More probes than may start make all of them late: somebody should know. */
+static void warn_of_rate(const struct engine *engine) {
+  double wanted = 0;
+  for (uint32_t i = 0; i < engine->list->probe_count; i++)
+    wanted += 1000.0 / engine->list->probes[i].check->check->interval;
+  if (wanted > engine->settings->rate)
+    log_warning("the checks want %.0f probes in a second, --rate allows %u: they will be late",
+                wanted, engine->settings->rate);
+}
+
 /* The alerts keep using the old domains when they do not like the new ones. */
 static void configure_alerts(struct engine *engine) {
   const struct list *list = engine->list;
@@ -218,6 +228,7 @@ static void switch_over(struct installation *in, const char *build) {
   engine->dirty = true;
   log_info("checks of build %s: %u checks, %u of them new, %u ended; %u domains", build,
            engine->list->probe_count, in->added, removed, engine->list->domain_count);
+  warn_of_rate(engine);
 }
 
 bool engine_install(struct engine *engine, struct list *list, const char *build, char *why) {

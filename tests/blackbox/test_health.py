@@ -252,6 +252,41 @@ def test_a_list_that_cannot_be_read_changes_nothing(tmp_path, make_config, port)
         wait_for(lambda: healthd.status()["last_reload"]["ok"], "the good build is back")
 
 
+def test_many_reloads_leave_nothing_behind(tmp_path, make_config, port):
+    def config(step):
+        domains = {f"d{i}": healthlib.levels(port, f"a: 127.0.4.{1 + (i * step) % 50}", f"b: 127.0.4.{60 + step % 3}")
+                   for i in range(10)}
+        return make_config(domains, name=f"config{step}")
+
+    data = tmp_path / "data"
+    builds = []
+    for step in range(1, 6):
+        sluicelib.build(config(step), data)
+        builds.append(os.readlink(data / "current"))
+    with Endpoint("127.0.4.1", port), Healthd(data) as healthd:
+        healthd.wait_states(**{"127.0.4.1": "up"})
+        descriptors = len(os.listdir(f"/proc/{healthd.proc.pid}/fd"))
+        for round_ in range(60):
+            os.symlink(builds[round_ % 5], data / "next")
+            os.replace(data / "next", data / "current")
+            if round_ % 3 == 0:
+                healthd.signal(signal.SIGHUP)
+            healthd.ask("reload")
+            assert healthd.status()["build"] == builds[round_ % 5]
+            assert healthd.states()["127.0.4.1"] == "up"
+        healthd.wait_states(**{"127.0.4.1": "up"})
+        wait_for(lambda: len(os.listdir(f"/proc/{healthd.proc.pid}/fd")) <= descriptors + 20, "no descriptor is left")
+
+
+def test_more_probes_than_may_start_is_said(tmp_path, make_config, port):
+    domain = {"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12", more="interval: 10ms, timeout: 10ms")}
+    data = sluicelib.build(make_config(domain), tmp_path / "data")
+    with Endpoint("127.0.0.11", port), Healthd(data, "--rate", "20") as healthd:
+        assert "the checks want 200 probes in a second, --rate allows 20" in healthd.log
+        done = healthd.status()["probes"]["done"]
+        wait_for(lambda: healthd.status()["probes"]["done"] >= done + 20, "both go on")
+
+
 def test_without_a_build_it_waits_and_tells_nobody(tmp_path, make_config, port):
     data = tmp_path / "data"
     data.mkdir()
