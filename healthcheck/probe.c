@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "healthcheck/resolve.h"
+#include "healthcheck/resolve_address.h"
 
 enum {
   KINDS = CHECK_EXEC + 1,
@@ -284,6 +284,13 @@ static void on_resolved(void *arg, const struct resolve_address *addresses, size
 /* ---- starting ---------------------------------------------------------------------------------
  */
 
+/* What a name must not lead to (resolve.h) is no address of an endpoint either. */
+static bool is_usable(const struct probe_target *target) {
+  struct resolve_address address = {.family = target->family};
+  memcpy(address.bytes, target->address, sizeof address.bytes);
+  return resolve_address_usable(&address);
+}
+
 static void begin(struct probe_more *more) {
   struct probe *probe = &more->probe;
   struct probe_set *set = probe->set;
@@ -296,8 +303,10 @@ static void begin(struct probe_more *more) {
   more->end = uv_now(set->loop) + probe->check->timeout;
   probe->deadline = more->end;
   more->count = more->at = 0;
-  bool started;
-  if (probe->target->family != 0) {
+  bool started = false;
+  if (probe->target->family != 0 && !is_usable(probe->target)) {
+    set_reason(&probe->result, false, "at this address there can be no endpoint; it is not probed");
+  } else if (probe->target->family != 0) {
     put_address(&more->addresses[0], probe->target->family, probe->target->address);
     more->count = 1;
     started = start_kind(more);
@@ -307,7 +316,8 @@ static void begin(struct probe_more *more) {
         resolve_start(set->resolver, probe->target->host, probe->check->timeout, on_resolved, more);
     started = more->query != NULL;
     if (!started)
-      set_reason(&probe->result, false, "the name cannot be resolved: out of memory");
+      set_reason(&probe->result, false, "this machine has no memory left");
+    probe->result.own_fault = !started;
   }
   if (!started)
     arm(more, TIMER_REPORT, 0);

@@ -147,6 +147,16 @@ def test_peer_that_never_reads():
     assert verdict(hang, send="x" * 60000)[0]
 
 
+@pytest.mark.parametrize("address", ["169.254.169.254", "::ffff:169.254.169.254", "::ffff:127.0.0.1",
+                                     "0.0.0.0", "::", "224.0.0.1", "ff02::1", "fe80::1", "255.255.255.255"])
+def test_B114_addresses_that_no_endpoint_has(address):
+    """Also where a configuration holds them."""
+    with Peer(hang) as peer:
+        result = probe(settings("tcp", port=peer.port), address)
+        assert peer.accepted == []
+    assert (result["ok"], result["reason"]) == (False, "at this address there can be no endpoint; it is not probed")
+
+
 def test_phases():
     with Peer(say(b"ready")) as peer:
         phases = probe(settings("tcp", port=peer.port, send="x", expect={"data": "ready"}), "127.0.0.1")["phases"]
