@@ -47,7 +47,7 @@ static const char *advice(int code) {
   case SQLITE_PERM:
     return "it cannot be written; give it to the user of the server, on a disk that is writable";
   case SQLITE_CANTOPEN:
-    return "its folder must exist and be writable for the user of the server";
+    return "it and its folder must be there and writable for the user of the server";
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
     return "another program holds its lock; try again";

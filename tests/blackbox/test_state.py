@@ -492,13 +492,16 @@ def test_crash(run):
         if rng.random() < 0.4:
             kill(server)
             servers_killed += 1
-            client.wait(sluicelib.DEADLINE)
+            rest = client.stdout.read()
             server = run()
         else:
             client.kill()
             clients_killed += 1
-        out, _ = client.communicate(timeout=sluicelib.DEADLINE)
-        done = max([done] + [int(n) for n in out.split()])
+            rest = client.stdout.read()
+        client.wait(sluicelib.DEADLINE)
+        client.stdout.close()
+        client.stderr.close()
+        done = max([done] + [int(n) for n in rest.split()])
         # Whoever reads now, sees one commit whole: the last acknowledged or the one after it.
         values = {tuple(sorted(statelib.weights(server.control, name).values()))
                   for name in (NAME, "api.example.com.")}
