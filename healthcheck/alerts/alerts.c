@@ -80,7 +80,9 @@ static void on_tick(uv_timer_t *timer) {
 }
 
 void alerts_wake(struct alerts *alerts) {
-  if (!alerts->closing)
+  bool soon =
+      uv_is_active((const uv_handle_t *)&alerts->timer) && uv_timer_get_due_in(&alerts->timer) <= 1;
+  if (!alerts->closing && !soon) /* not put off by each fact of many */
     wake_in(alerts, 1);
 }
 

@@ -295,6 +295,9 @@ static bool set_up(struct post *post) {
          curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+         /* Without it, libcurl would wait for its thread that resolves, and with it the loop. */
+         curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
+         curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)SENDER_CONNECT_MS) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)SENDER_ALL_MS) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&

@@ -126,7 +126,8 @@ def domain(name="cdn.example.com.", endpoints=None, levels=None, to=("hook",), o
 class Alerts(sluicelib.Process):
     """alerts_drive: alerts on a loop of their own, with facts from the test."""
 
-    def __init__(self, spool=None, secrets=None, allow=("127.0.0.0/8",), group_ms=50, quiet_ms=2000, wait=True):
+    def __init__(self, spool=None, secrets=None, allow=("127.0.0.0/8",), group_ms=50, quiet_ms=2000, wait=True,
+                 prefix=()):
         options = {"group_ms": group_ms, "quiet_ms": quiet_ms, "allow": list(allow), "secrets": secrets or {}}
         if spool:
             options["spool"] = str(spool)
@@ -134,7 +135,7 @@ class Alerts(sluicelib.Process):
         program = sluicelib.BUILD / "tests/alerts/alerts_drive"
         assert program.is_file(), f"{program} is missing"
         self._stdin = theirs
-        super().__init__(program, json.dumps(options), stdin=theirs)
+        super().__init__(*prefix, program, json.dumps(options), stdin=theirs)
         theirs.close()
         if wait:
             self.wait_log(r"\bready\b")

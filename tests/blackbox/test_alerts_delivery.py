@@ -2,6 +2,7 @@
 """Alerts on their way: formats, retries, order, the spool, addresses that are not allowed."""
 import json
 import os
+import random
 import re
 import socket
 
@@ -199,6 +200,25 @@ def test_dead_and_hanging_receivers_hold_up_nothing(hook, drive):
         waiting = run.ask("json")
         assert waiting["waiting"] >= 3
         assert [f["route"] for f in waiting["failed"]] == ["dead"]
+
+
+def test_name_server_that_hangs_holds_up_nothing(hook, drive, tmp_path):
+    """Names are resolved beside the loop, and nobody waits for that longer than for a connection."""
+    web = hook()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        address = ".".join(["127"] + [str(random.randint(1, 254)) for _ in range(3)])
+        silent.bind((address, 53))
+        (tmp_path / "resolv").write_text(f"nameserver {address}\noptions timeout:30 attempts:5\n", encoding="ascii")
+        # In a mount namespace of its own: the settings of the system stay.
+        run = drive(prefix=["unshare", "--mount", "sh", "-c",
+                            'mount --bind "$0" /etc/resolv.conf && exec "$@"', tmp_path / "resolv"])
+        run.configure({"hook": {"format": "json", "url": web.url},
+                       "lost": {"format": "json", "url": "http://hook.example.net/"}},
+                      domain(on=["failover", "recovered"], to=["lost", "hook"]))
+        run.health("p1", "down")
+        run.wait_log("route lost: timeout in resolving the name")
+        run.health("p1", "up")
+        web.wait(2)
 
 
 def test_B114_endless_and_secret_bodies_are_not_echoed(hook, drive):
