@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SELECTOR_WHY = 1024, SELECTOR_PATTERNS = 1000 };
+enum { SELECTOR_WHY = 1700, SELECTOR_PATTERNS = 1000 };
 
 struct selector {
   char *domain;      /* as written */
