@@ -14,12 +14,13 @@
 
 enum {
   FAMILIES = 2,
-  TRIES = 4,        /* per question, with growing patience */
-  TRY_SHARE = 15,   /* the first try has this part of the time: 1 + 2 + 4 + 8 of it are all */
-  TRY_MIN = 100,    /* ms */
-  TRY_MAX = 1000,   /* ms */
-  OTHER_WAIT = 300, /* ms for the other family once one has addresses */
-  MESSAGE = 1232,   /* of an answer over UDP: fits every path */
+  TRIES = 4,              /* per question, with growing patience */
+  TRY_SHARE = 15,         /* the first try has this part of the time: 1 + 2 + 4 + 8 of it are all */
+  TRY_MIN = 100,          /* ms */
+  TRY_MAX = 1000,         /* ms */
+  PATIENCE_MAX = 1 << 20, /* ms */
+  OTHER_WAIT = 300,       /* ms for the other family once one has addresses */
+  MESSAGE = 1232,         /* of an answer over UDP: fits every path */
   HOST_MAX = 255,
 };
 
@@ -61,6 +62,7 @@ struct resolve {
   struct resolve *next, *previous;
   bool waiting;
   bool destroying; /* c-ares' last calls say nothing */
+  bool patient;    /* asks once more, with all the time that is left */
   ares_channel channel;
   struct watch *watches;
   unsigned server; /* of the system's, the one to start with */
@@ -355,6 +357,13 @@ static bool worth_another_server(const struct resolve *r) {
   return failed && count_all(r) == 0 && r->server + 1 < r->servers;
 }
 
+/* c-ares gives a question over TCP the time of one try, which is short; what is then left is for
+ * another, patient one. */
+static bool worth_patience(const struct resolve *r) {
+  return !r->patient && worst_status(r) == ARES_ETIMEOUT && count_all(r) == 0 &&
+         uv_now(r->resolver->loop) + TRY_MIN < r->deadline;
+}
+
 /* c-ares' own choice of files and lookups holds for the system's servers. */
 static int channel_options(const struct resolve *r, struct ares_options *options) {
   static char dns_only[] = "b";
@@ -362,10 +371,12 @@ static int channel_options(const struct resolve *r, struct ares_options *options
   uint64_t left = r->deadline > now ? r->deadline - now : 1;
   uint64_t first = left / TRY_SHARE;
   first = first < TRY_MIN ? TRY_MIN : first > TRY_MAX ? TRY_MAX : first;
+  if (r->patient)
+    first = left < PATIENCE_MAX ? left : PATIENCE_MAX;
   *options =
       (struct ares_options){.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOCHECKRESP | ARES_FLAG_EDNS,
                             .timeout = (int)first,
-                            .tries = TRIES,
+                            .tries = r->patient ? 1 : TRIES,
                             .ednspsz = MESSAGE,
                             .ndots = 1,
                             .sock_state_cb = on_socket,
@@ -450,13 +461,16 @@ static void on_timer(uv_timer_t *timer) {
   uint64_t now = uv_now(timer->loop);
   bool late = now >= r->deadline || (r->other_until != 0 && now >= r->other_until);
   if (r->waiting || late || both_done(r)) {
-    if (!r->waiting && both_done(r) && !late && worth_another_server(r)) {
-      channel_close(r);
-      r->server++;
-      ask(r);
+    bool again = !r->waiting && both_done(r) && !late;
+    bool other = again && worth_another_server(r);
+    if (!other && !(again && worth_patience(r))) {
+      finish(r);
       return;
     }
-    finish(r);
+    channel_close(r);
+    r->server += other;
+    r->patient = !other;
+    ask(r);
     return;
   }
   ares_process_fd(r->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);

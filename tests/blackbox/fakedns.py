@@ -20,7 +20,7 @@ def reply(query, *records, rcode=dns.rcode.NOERROR, flags=0):
     for record in records:
         name, ttl, rdclass, rdtype, data = record.split(" ", 4)
         message.answer.append(dns.rrset.from_text(name, int(ttl), rdclass, rdtype, data))
-    return message.to_wire()
+    return message.to_wire(max_size=65535)
 
 
 class FakeDNS:
@@ -77,15 +77,22 @@ class FakeDNS:
             except OSError:
                 return
             with connection, connection.makefile("rb") as stream:
-                (length,) = struct.unpack("!H", stream.read(2))
-                for answer in self._wires("tcp", stream.read(length)):
-                    try:
-                        if callable(answer):
-                            answer(connection)
-                        else:
-                            connection.sendall(struct.pack("!H", len(answer)) + answer)
-                    except OSError:
+                while len(length := stream.read(2)) == 2:
+                    if not self._answer_tcp(connection, stream.read(struct.unpack("!H", length)[0])):
                         break
+
+    def _answer_tcp(self, connection, wire):
+        """True if the connection stays open: all that was given were messages."""
+        answers = self._wires("tcp", wire)
+        try:
+            for answer in answers:
+                if callable(answer):
+                    answer(connection)
+                else:
+                    connection.sendall(struct.pack("!H", len(answer)) + answer)
+        except OSError:
+            return False
+        return not any(callable(answer) for answer in answers)
 
     def close(self):
         family = self.udp.family

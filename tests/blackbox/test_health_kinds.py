@@ -157,7 +157,7 @@ def test_reasons_of_failures(tmp_path, make_config):
     other = issue(authority, "other.example.com", "DNS:other.example.com")
     free = sluicelib.Port()
     with peerlib.Peer(lambda p, s: (p.read_request(s), p.released.wait()), "127.0.0.52") as hangs, \
-            peerlib.Peer(lambda p, s: p.read_request(s) and s.sendall(b"HTTP/1.1 503 X\r\n\r\n"), "127.0.0.53") as bad, \
+            peerlib.Peer(peerlib.reply(b"HTTP/1.1 503 X\r\n\r\n"), "127.0.0.53") as bad, \
             peerlib.Peer(lambda p, s: s.recv(1), "127.0.0.54", context=server_context(old)) as expired, \
             peerlib.Peer(lambda p, s: s.recv(1), "127.0.0.55", context=server_context(other)) as wrong, \
             peerlib.Peer(lambda p, s: s.sendall(b"550 no\r\n"), "127.0.0.56") as smtp, \

@@ -274,7 +274,8 @@ def test_B50_checked_again_before_each_run(tmp_path):
     assert second["reason"].endswith("program is writable by group or others")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1;touch pwn", "$(touch pwn)", "-rf", "a\nb", "`touch pwn`", "a/../b", "a|b", ""])
+@pytest.mark.parametrize("host", ["127.0.0.1;touch pwn", "$(touch pwn)", "-rf", "a\nb", "`touch pwn`", "a/../b",
+                                  "a|b", ""])
 def test_B50_hostile_endpoints(host, tmp_path):
     """Even if they get past the configuration's checks and resolve."""
     out = tmp_path / "out"

@@ -193,7 +193,48 @@ def test_cancelled_and_closed_while_resolving():
                           "--resolver", f"127.0.0.1@{server.port}") == []
 
 
-@pytest.mark.parametrize("resolver", ["nonsense", "127.0.0.1@", "127.0.0.1@0", "127.0.0.1@65536", "@53", "127.0.0.1@5x"])
+@pytest.mark.parametrize("resolver", ["nonsense", "127.0.0.1@", "127.0.0.1@0", "127.0.0.1@65536", "@53",
+                                      "127.0.0.1@5x"])
 def test_resolver_that_is_none(resolver):
     with pytest.raises(AssertionError, match="is not ADDRESS or ADDRESS@PORT"):
         probe(settings("tcp", port=1), "web.example.com", "--resolver", resolver)
+
+
+# ---- hostile resolvers ---------------------------------------------------------------------------
+
+
+def garbage(query, wire):
+    """Octets of all kinds in place of an answer."""
+    head = query.id.to_bytes(2, "big")
+    return [b"", b"\0", head, wire[:20], wire[:45], head + b"\x81\x80" + b"\xff" * 500,
+            head + wire[2:12] + b"\xc0\x0c" * 200, wire.replace(b"\3web", b"\3wex"), bytes([wire[0] ^ 1]) + wire[1:]]
+
+
+def test_garbage_then_nothing():
+    def answer(query, _):
+        return garbage(query, zone(a=["127.0.0.19"])(query, 0)[0])
+    ok, reason = resolved(answer, timeout=1500)
+    assert not ok and reason.startswith(("resolver ", "no such name", "the name has no"))
+
+
+def test_an_alias_of_itself():
+    def loop(query, _):
+        return [reply(query, "web.example.com. 0 IN CNAME web.example.com.")]
+    assert resolved(loop) == (False, "the name has no address")
+
+
+def test_thousands_of_addresses_over_tcp():
+    many = [f"127.1.{i // 250}.{i % 250 + 1}" for i in range(2000)]
+    ok, reason = resolved(zone(flags=dns.flags.TC), tcp=zone(a=many), timeout=20000)
+    assert not ok and reason.startswith("none of 8 addresses; ")
+
+
+def test_tcp_that_never_ends():
+    def drip(connection):
+        connection.sendall(b"\xff\xff" + b"x" * 1000)
+        while connection.recv(4096):
+            pass
+    with FakeDNS(zone(flags=dns.flags.TC), lambda *_: [drip]) as server:
+        result = probe(settings("tcp", port=1, timeout=1000), "web.example.com",
+                       "--resolver", f"127.0.0.1@{server.port}")
+    assert (result["ok"], result["reason"]) == (False, "resolver timed out")
