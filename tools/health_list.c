@@ -83,9 +83,13 @@ static void print_checks(const json_t *checks) {
   }
 }
 
-static void print_failures(const json_t *alerts) {
+static void print_alerts(const json_t *alerts) {
+  size_t open = json_array_size(json_object_get(alerts, "open"));
+  json_int_t waiting = json_integer_value(json_object_get(alerts, "waiting"));
   size_t i;
   const json_t *failed;
+  if (open > 0 || waiting > 0)
+    wrap_print("alerts", INDENT, "%zu open, %lld not sent yet", open, (long long)waiting);
   json_array_foreach(json_object_get(alerts, "failed"), i, failed)
       wrap_print("alerts", INDENT, "route %s does NOT take messages: %s",
                  health_text(failed, "route", "?"), health_text(failed, "error", "?"));
@@ -115,7 +119,7 @@ static void print_summary(const json_t *status) {
   if (json_is_object(reload) && !json_is_true(json_object_get(reload, "ok")))
     wrap_print("reload", INDENT, "FAILED, the older checks go on: %s",
                health_text(reload, "error", "?"));
-  print_failures(json_object_get(status, "alerts"));
+  print_alerts(json_object_get(status, "alerts"));
 }
 
 json_t *health_where(const char *command, const char *given) {
