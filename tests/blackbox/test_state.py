@@ -142,6 +142,8 @@ def test_restart_and_kill_keep_everything(run):
                                    status("three", 2)], what={"n": 1}, origin="chat", **{"as": "kim"})["ok"]
     overrides = statelib.domain(server.control)["overrides"]
     trail = statelib.history(server.control)
+    text = " ".join(server.sluice("status").stdout.split())
+    assert "by kim (chat, via root), since 20" in text and ", until 20" in text and ": canary" in text
     for end in (kill, lambda s: s.stop()):
         end(server)
         server = run()
