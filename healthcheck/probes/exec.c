@@ -31,7 +31,11 @@ enum {
   VARIABLES = 8,
   VARIABLE = 300, /* octets of one, its name included */
   MS = 1000,
+  RUNNING_MAX = 200, /* programs at once; more would starve this machine, and with it all checks */
 };
+
+/* Programs that are not reaped yet; the loop's thread alone. */
+static unsigned running;
 
 struct exec {
   struct exec_spawner *spawner;
@@ -86,6 +90,7 @@ static void on_ended(uv_poll_t *poll, int status, int events) {
   pid_t reaped;
   while ((reaped = waitpid(run->pid, &status, 0)) < 0 && errno == EINTR)
     ;
+  running--;
   uv_close((uv_handle_t *)poll, free_run);
   close(run->pidfd);
   if (probe != NULL)
@@ -180,6 +185,8 @@ static const struct probe_program *choose(const struct probe *probe, const struc
              "no program `%.60s` in `checks:` of this machine's settings", name);
   else if (exec->refused[0] != '\0')
     memcpy(result->reason, exec->refused, sizeof exec->refused);
+  else if (running >= RUNNING_MAX)
+    snprintf(result->reason, sizeof result->reason, "%d programs run already", RUNNING_MAX);
   else if (!exec_program_check(program->argv[0], geteuid(), why))
     snprintf(result->reason, sizeof result->reason, "%s", why);
   else
@@ -215,6 +222,7 @@ static bool watch(struct run *run, uv_loop_t *loop) {
   if (uv_poll_init(loop, &run->poll, run->pidfd) == 0) {
     run->poll.data = run;
     uv_poll_start(&run->poll, UV_READABLE, on_ended);
+    running++;
     return true;
   }
   kill(-run->pid, SIGKILL);

@@ -25,7 +25,7 @@ enum {
 /* What a program may use. */
 enum {
   LIMIT_FILES = 1024,
-  LIMIT_PROCESSES = 512, /* of its user, all in all */
+  LIMIT_PROCESSES = 2048, /* of its user, all in all */
   LIMIT_FILE_SIZE = 64 << 20,
   LIMIT_DATA = 1 << 30,
 };

@@ -139,6 +139,15 @@ def test_many_rounds_leave_nothing():
     assert len(results) == 200 and all(r["ok"] for r in results)
 
 
+def test_many_at_once():
+    """So many, and no more: the others have no result."""
+    results = probes(settings("exec", check="a", timeout=30000), ["127.0.0.1"] * 220, *RUN_AS,
+                     programs={"a": ["/bin/sleep", "2"]})
+    reasons = [r["reason"] for r in results]
+    assert (reasons.count("exit status 0"), reasons.count("200 programs run already")) == (200, 20)
+    assert all(r["ok"] != r["own_fault"] for r in results)
+
+
 # ---- what a program gets -------------------------------------------------------------------------
 
 
