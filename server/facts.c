@@ -123,15 +123,15 @@ struct facts_save *facts_save_begin(struct facts *facts) {
 }
 
 bool facts_save_run(const struct facts_save *save, char *why) {
-  json_t *root = save->copy.failed ? NULL : fact_copy_to_json(&save->copy);
-  char *text = root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
-  json_decref(root);
-  if (text == NULL) {
+  struct buf text;
+  buf_init(&text);
+  fact_copy_to_text(&save->copy, &text);
+  bool ok = !save->copy.failed && !text.failed;
+  if (ok)
+    ok = fs_write_atomic(save->path, text.data, text.len, STATE_FILE_MODE, why);
+  else
     snprintf(why, FACTS_WHY, "out of memory");
-    return false;
-  }
-  bool ok = fs_write_atomic(save->path, text, strlen(text), STATE_FILE_MODE, why);
-  free(text);
+  buf_close(&text);
   return ok;
 }
 

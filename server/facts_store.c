@@ -139,33 +139,39 @@ void fact_table_copy(const struct fact_table *table, struct buf *out) {
   }
 }
 
-static json_t *row_to_json(const uint8_t values[2], const uint8_t *owner, const char *endpoint) {
-  static const char *const keys[2] = {"health4", "health6"};
-  char name[NAME_MAX_TEXT];
-  json_t *json = json_pack("{s:s, s:s}", "domain", name_to_text(name, owner), "endpoint", endpoint);
-  int failed = json == NULL;
-  for (size_t f = 0; f < 2; f++)
-    if (values[f] != 0)
-      failed |= json_object_set_new(json, keys[f], json_string(state_names[values[f] - 1]));
-  if (!failed)
-    return json;
-  json_decref(json);
-  return NULL;
+static void put_text(struct buf *out, const char *key, const char *text) {
+  buf_printf(out, "\"%s\": \"", key);
+  for (const char *t = text; *t; t++) {
+    if (*t == '"' || *t == '\\')
+      buf_add_u8(out, '\\');
+    if ((unsigned char)*t < ' ')
+      buf_printf(out, "\\u%04x", (unsigned char)*t);
+    else
+      buf_add_u8(out, (uint8_t)*t);
+  }
+  buf_add_u8(out, '"');
 }
 
-json_t *fact_copy_to_json(const struct buf *copy) {
-  json_t *list = json_array();
+/* A row at a time, not as a whole document in memory: there may be very many. */
+void fact_copy_to_text(const struct buf *copy, struct buf *out) {
+  static const char *const keys[2] = {"health4", "health6"};
+  buf_printf(out, "{\"version\": %d, \"endpoints\": [", STORE_VERSION);
   for (size_t at = 0; at < copy->len;) {
     const uint8_t *values = copy->data + at;
     const uint8_t *owner = values + 2;
     const char *endpoint = (const char *)owner + name_wire_len(owner, NAME_MAX_WIRE);
-    if (json_array_append_new(list, row_to_json(values, owner, endpoint)) != 0) {
-      json_decref(list);
-      return NULL;
-    }
+    char name[NAME_MAX_TEXT];
+    buf_add_str(out, at > 0 ? ",\n {" : "\n {");
+    put_text(out, "domain", name_to_text(name, owner));
+    buf_add_str(out, ", ");
+    put_text(out, "endpoint", endpoint);
+    for (size_t f = 0; f < 2; f++)
+      if (values[f] != 0)
+        buf_printf(out, ", \"%s\": \"%s\"", keys[f], state_names[values[f] - 1]);
+    buf_add_u8(out, '}');
     at = (size_t)((const uint8_t *)endpoint - copy->data) + strlen(endpoint) + 1;
   }
-  return json_pack("{s:i, s:o}", "version", STORE_VERSION, "endpoints", list);
+  buf_add_str(out, "]}\n");
 }
 
 static bool value_from_json(uint8_t *value, const json_t *json) {

@@ -41,13 +41,14 @@ bool fact_table_filter(struct fact_table *table, bool (*keep)(void *arg, const s
 /* What layer 2 sees of a record. */
 struct steer_status fact_status(const struct fact *fact);
 
-/* Appends what is measured as down to `out`, for fact_copy_to_json(): for a thread that writes it
+/* Appends what is measured as down to `out`, for fact_copy_to_text(): for a thread that writes it
  * while the records change.  What is up or unknown counts the same, and is left out. */
 void fact_table_copy(const struct fact_table *table, struct buf *out);
 
-/* Measured health to and from JSON.  Reading trusts nothing: false if the document is not of the
- * right form.  Files of earlier versions hold more (server/migrate.h), told by *more. */
-json_t *fact_copy_to_json(const struct buf *copy);
+/* Measured health to the text of a JSON document and from it.  Reading trusts nothing: false if the
+ * document is not of the right form.  Files of earlier versions hold more (server/migrate.h), told
+ * by *more. */
+void fact_copy_to_text(const struct buf *copy, struct buf *out);
 bool fact_table_from_json(struct fact_table *table, const json_t *root, bool *more);
 
 #endif
