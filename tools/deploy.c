@@ -273,7 +273,7 @@ static bool publish(struct deploy *deploy, char build[17], char *why) {
   return switch_build(deploy->place, build, why);
 }
 
-static void remove_note(const struct deploy_place *place) {
+void deploy_clear_failure(const struct deploy_place *place) {
   char *path = deploy_file(place, DEPLOY_FAILED_FILE);
   if (path)
     unlink(path);
@@ -284,7 +284,7 @@ bool deploy_finish(struct deploy *deploy, char *why) {
   char build[17];
   if (!publish(deploy, build, why) || !reload(deploy->place, build, why))
     return false;
-  remove_note(deploy->place);
+  deploy_clear_failure(deploy->place);
   return true;
 }
 

@@ -102,6 +102,7 @@ bool deploy_branch(struct deploy_place *place, char *why);
 
 /* Writes the note that this deploy is not live, for `sluice status`. */
 void deploy_note_failure(const struct deploy_place *place, const char *commit, const char *reason);
+void deploy_clear_failure(const struct deploy_place *place);
 
 /* Why what should be live is not: malloc'd text, NULL if all is well.  Reads the repository and the
  * data folder; `served` is the build that the server says it serves, NULL if unknown.  `why` gets

@@ -64,8 +64,9 @@ static char *find_problem(const struct deploy *deploy, const char *served, char 
     deploy_record_close(&push);
   if (behind)
     return describe(deploy->place, "the branch's newest commit", tip);
-  /* What failed then may have been mended by a start of the server. */
-  if (deploy->has_last && served && !strcmp(served, deploy->last.build))
+  /* What failed then may have been mended by a start of the server.  (A follower's note may be of
+   * what it could not take over.) */
+  if (deploy->place->branch && deploy->has_last && served && !strcmp(served, deploy->last.build))
     return NULL;
   char *note = read_note(deploy->place);
   bool failed = note && *note;

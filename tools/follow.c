@@ -141,6 +141,8 @@ static int apply(struct follower *f, char *why) {
   const char *commit = deploy.has_last ? deploy.last.commit : NULL;
   if (status != CLI_DONE)
     deploy_note_failure(&f->place, commit, why);
+  else
+    deploy_clear_failure(&f->place);
   deploy_close(&deploy);
   return status;
 }
