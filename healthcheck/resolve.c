@@ -22,6 +22,7 @@ enum {
   OTHER_WAIT = 300,       /* ms for the other family once one has addresses */
   MESSAGE = 1232,         /* of an answer over UDP: fits every path */
   HOST_MAX = 255,
+  LOOKS = 8, /* sockets of one channel: hardly ever more than two */
 };
 
 /* A server that is asked instead of the system's. */
@@ -456,10 +457,22 @@ static void ask(struct resolve *r) {
   arm(r);
 }
 
+/* Timers run before descriptors are looked at: what has come in the meantime shall count. */
+static void last_look(struct resolve *r) {
+  ares_socket_t sockets[LOOKS];
+  size_t count = 0;
+  for (const struct watch *w = r->watches; w != NULL && count < LOOKS; w = w->next)
+    sockets[count++] = w->fd;
+  for (size_t i = 0; i < count; i++)
+    ares_process_fd(r->channel, sockets[i], ARES_SOCKET_BAD);
+}
+
 static void on_timer(uv_timer_t *timer) {
   struct resolve *r = timer->data;
   uint64_t now = uv_now(timer->loop);
   bool late = now >= r->deadline || (r->other_until != 0 && now >= r->other_until);
+  if (late && !r->waiting)
+    last_look(r);
   if (r->waiting || late || both_done(r)) {
     bool again = !r->waiting && both_done(r) && !late;
     bool other = again && worth_another_server(r);
