@@ -2,6 +2,7 @@
 """Alerts of the real checker: listeners die and come back, receivers too, and the checker itself."""
 import contextlib
 import json
+import random
 import socket
 import textwrap
 
@@ -191,6 +192,59 @@ def test_dead_receiver_comes_back(tmp_path, make_config, port):
                 assert event["key"] == FAILOVER and event["action"] == "trigger"
         finally:
             web.close()
+
+
+def test_B83_flapping_endpoint(tmp_path, make_config, port, hook):
+    """However often it changes: four messages, and the last two say that it flaps."""
+    site = Site(tmp_path, make_config, {"hook": {"format": "json", "url": hook.url}},
+                {"cdn": steered(port, "p1: 127.0.0.11", "p2: 127.0.0.12",
+                                alerts="on: [endpoint, recovered], to: [hook]")}, window="20ms", quiet="4s")
+    with Endpoint("127.0.0.11", port) as p1, Endpoint("127.0.0.12", port), site.healthd() as healthd:
+        healthd.wait_states(**{"127.0.0.11": "up", "127.0.0.12": "up"})
+        for turn in range(3):
+            p1.stop()
+            healthd.wait_states(**{"127.0.0.11": "down"})
+            if turn == 0:
+                hook.wait(1)
+            p1.start()
+            healthd.wait_states(**{"127.0.0.11": "up"})
+            if turn == 0:
+                hook.wait(2)
+        assert short(hook.wait(4)) == [("trigger", "endpoint"), ("resolve", "endpoint")] * 2
+        assert [e["flapping"] for e in hook.documents()] == [False, False, True, True]
+
+
+def test_chaos_kill_at_random(tmp_path, make_config, port, hook):
+    """Killed again and again while an endpoint comes and goes: beginnings and ends alternate, and what comes twice
+    has the same id."""
+    site = Site(tmp_path, make_config, {"hook": {"format": "json", "url": hook.url}},
+                {"cdn": steered(port, "p1: 127.0.0.11", "p2: 127.0.0.12",
+                                alerts="on: [failover, recovered], page: true, to: [hook]")}, window="20ms", quiet="50ms")
+    moments = random.Random(5)
+    with Endpoint("127.0.0.11", port, running=False) as p1, Endpoint("127.0.0.12", port):
+        for turn in range(8):
+            with site.killed() as healthd:
+                if moments.random() < 0.5:
+                    healthd.wait_states(**{"127.0.0.11": ["down", "up"][turn % 2]})
+                if moments.random() < 0.5:
+                    known = {e["id"] for e in hook.documents()}
+                    healthlib.wait_for(lambda known=known: healthd.status()["alerts"]["waiting"] == 0)
+                    assert known <= {e["id"] for e in hook.documents()}
+                (p1.stop if turn % 2 else p1.start)()
+                if moments.random() < 0.3:
+                    healthd.wait_states(**{"127.0.0.11": ["up", "down"][turn % 2]})
+        with site.healthd() as healthd:
+            p1.stop()
+            hook.wait_for(lambda e: e["action"] == "trigger")
+            healthd.wait_states(**{"127.0.0.11": "down"})
+            p1.start()
+            healthd.wait_states(**{"127.0.0.11": "up"})
+            healthlib.wait_for(lambda: hook.documents() and hook.documents()[-1]["action"] == "resolve")
+            healthlib.wait_for(lambda: healthd.status()["alerts"]["open"] == [])
+            healthlib.wait_for(lambda: healthd.status()["alerts"]["waiting"] == 0)
+    events = list({e["id"]: e for e in hook.documents()}.values())
+    assert {e["key"] for e in events} == {FAILOVER}
+    assert [e["action"] for e in events] == ["trigger", "resolve"] * (len(events) // 2)
 
 
 def test_B83_burst_of_a_site(tmp_path, make_config, port, hook):
