@@ -125,6 +125,11 @@ enum { STORE_AUDIT_ROWS = 100000 };
 enum store_result store_commit(struct store *store, const struct store_batch *batch,
                                uint64_t *revision, int64_t *ids, bool *repeated, char *why);
 
+/* What the commit with this request made: its revision (0: there was none) and the ids of its audit
+ * rows (room for `count`). */
+bool store_find_request(struct store *store, const char *request, uint64_t *revision, int64_t *ids,
+                        size_t count, char *why);
+
 /* The revision of a domain, or of the store for NULL. */
 bool store_revision(struct store *store, const char *domain, uint64_t *revision, char *why);
 

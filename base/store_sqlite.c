@@ -297,6 +297,16 @@ enum store_result store_commit(struct store *store, const struct store_batch *ba
   return STORE_DONE;
 }
 
+bool store_find_request(struct store *store, const char *request, uint64_t *revision, int64_t *ids,
+                        size_t count, char *why) {
+  int64_t number_of;
+  int code = find_request(store, request, &number_of);
+  if (code == SQLITE_OK && number_of != 0)
+    code = find_audits(store, number_of, ids, count);
+  *revision = (uint64_t)number_of;
+  return code == SQLITE_OK || store_fail(store, code, "read", why);
+}
+
 bool store_audit_result(struct store *store, int64_t id, const char *result, char *why) {
   int code;
   if (store->read_only)

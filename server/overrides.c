@@ -322,6 +322,12 @@ enum store_result overrides_commit(struct overrides *o, struct served *served,
   struct commit commit = {
       .overrides = o, .batch = batch, .revision = revision, .ids = ids, .result = STORE_FAILED};
   struct fact_commit hook = {.run = write_commit, .arg = &commit};
+  if (batch->request != NULL) { /* whatever its targets have become since */
+    if (!store_find_request(o->store, batch->request, revision, ids, batch->audit_count, why))
+      return STORE_FAILED;
+    if (*revision != 0)
+      return STORE_DONE;
+  }
   struct override **copies = calloc(batch->change_count + 1, sizeof *copies);
   if (copies == NULL)
     snprintf(why, STORE_WHY, "out of memory");

@@ -53,7 +53,8 @@ static bool plan_put(void *arg, const struct override_domain *domain, struct ove
 bool overrides_refresh(struct overrides *o, struct served *served, char *why) {
   struct override_table next;
   struct comparison comparison = {.served = served, .other = &next};
-  if (!store_changed(o->store))
+  o->outdated = store_changed(o->store) || o->outdated;
+  if (!o->outdated)
     return true;
   if (!overrides_load(o, &next, why))
     return false;
@@ -69,6 +70,7 @@ bool overrides_refresh(struct overrides *o, struct served *served, char *why) {
   if (!ok)
     return false;
   o->table = next;
+  o->outdated = false;
   overrides_recount(o);
   overrides_tell(o);
   return true;

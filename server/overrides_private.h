@@ -16,6 +16,7 @@ struct overrides {
   int64_t next_expiry; /* nothing expires before; 0: nothing at all */
   size_t idle;         /* overrides out of force that are still in the store */
   int64_t retry_at;
+  bool outdated; /* somebody else has written what was not taken over yet */
 };
 
 /* Changes of facts, with one line of code for each. */

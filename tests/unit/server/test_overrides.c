@@ -407,6 +407,46 @@ Test(overrides, of_another_program_are_taken_over) {
   cr_assert_eq(stored(), 2); /* what has no target is dropped */
 }
 
+Test(overrides, damage_by_another_program_is_told_until_it_is_mended) {
+  cr_assert_eq(commit_one(weight("a.example.com.", "e0", 0)), STORE_DONE);
+  execute("INSERT INTO overrides(domain, kind, region, level, endpoint, family, value, set_at,"
+          " expires_at, who) VALUES('b.example.com.', 0, 'global', 0, 'e0', 0, 0, 0, 0, 'x')");
+  for (int i = 0; i < 2; i++) {
+    overrides_tick(overrides, served);
+    cr_assert_str_eq(drawn("a.example.com."), "2");
+    cr_assert_eq(commit_one(weight("a.example.com.", "e0", 9)), STORE_FAILED);
+    cr_assert_neq(strstr(why, "damaged"), NULL, "%s", why);
+  }
+  execute("DELETE FROM overrides WHERE level = 0");
+  cr_assert_eq(commit_one(weight("a.example.com.", "e0", 9)), STORE_DONE, "%s", why);
+  cr_assert_str_eq(drawn("a.example.com."), "02");
+}
+
+Test(overrides, a_request_that_is_repeated_late_gets_the_reply_of_then) {
+  uint64_t first = 0, again = 0;
+  int64_t ids[2];
+  struct store_change change = until(weight("c.example.com.", "e0", 0), 2);
+  struct store_audit row = {
+      .who = "kim", .command = "set", .domain = "c.example.com.", .what = "{}"};
+  struct store_batch batch = {.request = "r",
+                              .at = NOW,
+                              .changes = &change,
+                              .change_count = 1,
+                              .audits = &row,
+                              .audit_count = 1};
+  cr_assert_eq(overrides_commit(overrides, served, &batch, &change, &first, &ids[0], why),
+               STORE_DONE);
+  now_ms += 5000; /* its time is over, and the domain is gone */
+  build("two", 2);
+  publish();
+  overrides_tick(overrides, served);
+  change.override.key.region = "global";
+  cr_assert_eq(overrides_commit(overrides, served, &batch, &change, &again, &ids[1], why),
+               STORE_DONE, "%s", why);
+  cr_assert_eq(first, again);
+  cr_assert_eq(ids[0], ids[1]);
+}
+
 Test(overrides, without_a_folder_are_in_memory) {
   close_all();
   char *kept = state;
