@@ -652,3 +652,88 @@ Test(alerts, families_of_an_endpoint) {
   fixture_pass(FIXTURE_WINDOW);
   EXPECT("audit", "resolve endpoint warning sluice|endpoint|a.example.com|e");
 }
+
+/* A failover is one of a type: IPv6 may be dead alone. */
+Test(alerts, types_fail_over_alone) {
+  fixture_configure("[" HEAD(
+      "a.example.com.") "\"types\":[\"A\",\"AAAA\"],\"endpoints\":["
+                        "{\"name\":\"e1\",\"enabled\":true,\"addresses\":[\"192.0.2.1\",\"2001:db8:"
+                        ":1\"]},"
+                        "{\"name\":\"e2\",\"enabled\":true,\"addresses\":[\"192.0.2.2\",\"2001:db8:"
+                        ":2\"]}]," GLOBAL("[[\"e1\",1]],[[\"e2\",1]]") ",\"alerts\":{\"on\":["
+                                                                       "\"failover\",\"all-down\","
+                                                                       "\"recovered\"]," TO(
+                                                                           "true",
+                                                                           "\"pager\"") "}]");
+  fixture_health(0, "e1", "ud", "timeout in connect");
+  fixture_pass(FIXTURE_WINDOW);
+  EXPECT("pager", "trigger failover error sluice|failover|a.example.com|global|AAAA");
+  fixture_health(0, "e1", "dd", "timeout in connect");
+  fixture_health(0, "e2", "ud", "timeout in connect");
+  fixture_pass(FIXTURE_WINDOW);
+  EXPECT("pager", "trigger failover error sluice|failover|a.example.com|global|A",
+         "trigger all-down critical sluice|all-down|a.example.com|global|AAAA");
+}
+
+Test(alerts, host_names) {
+  fixture_configure("[" HEAD(
+      "a.example.com.") "\"types\":[\"CNAME\"],\"endpoints\":["
+                        "{\"name\":\"e1\",\"enabled\":true,\"host\":\"a.example.net.\"},"
+                        "{\"name\":\"e2\",\"enabled\":true,\"host\":\"b.example.net.\"}]," GLOBAL(
+                            "[[\"e1\",1]],[[\"e2\",1]]") "," ALL TO("true", "\"pager\"") "}]");
+  fixture_health(0, "e1", "dd", "name does not exist");
+  fixture_pass(FIXTURE_WINDOW);
+  json_t *told = fixture_told("pager");
+  cr_assert_eq(json_array_size(told), 2);
+  cr_expect_str_eq(fixture_text(told, 0, "summary"),
+                   "a.example.com: endpoint e1 is down (name does not exist)");
+  cr_expect_str_eq(fixture_line(told, 1),
+                   "trigger failover error sluice|failover|a.example.com|global|CNAME");
+  json_decref(told);
+}
+
+/* From one level to the next while it is open: an update under the same key; and then straight
+ * back. */
+Test(alerts, failover_goes_on) {
+  fixture_configure(
+      "[" HEAD("a.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT("e1", "192.0.2.1") "," ENDPOINT(
+          "e2", "192.0.2.2") "," ENDPOINT("e3",
+                                          "192.0.2.3") "]," GLOBAL("[[\"e1\",1]],[[\"e2\",1]],[["
+                                                                   "\"e3\",1]]") ",\"alerts\":{"
+                                                                                 "\"on\":["
+                                                                                 "\"failover\","
+                                                                                 "\"recovered\"]"
+                                                                                 "," TO("true",
+                                                                                        "\"audit\"") "}]");
+  fixture_health(0, "e1", "d", NULL);
+  fixture_pass(FIXTURE_WINDOW);
+  EXPECT("audit", "trigger failover error sluice|failover|a.example.com|global|A");
+  fixture_health(0, "e2", "d", "status 500");
+  fixture_pass(FIXTURE_WINDOW);
+  json_t *told = fixture_told("audit");
+  cr_assert_eq(json_array_size(told), 1);
+  cr_expect_str_eq(fixture_line(told, 0),
+                   "update failover error sluice|failover|a.example.com|global|A");
+  cr_expect_str_eq(fixture_text(told, 0, "summary"),
+                   "a.example.com: region global failed over from level 1 to level 3 (A); now "
+                   "serving e3; down: e1, e2 (status 500)");
+  json_decref(told);
+  fixture_health(0, "e1", "u", NULL);
+  fixture_pass(FIXTURE_WINDOW);
+  expect_summary("audit", "a.example.com: region global is back on level 1 (A); now serving e1 of "
+                          "level 1");
+}
+
+/* A weight of 0 in the configuration itself is neither health nor by hand. */
+Test(alerts, as_configured_is_no_incident) {
+  fixture_configure("[" HEAD("a.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT(
+      "e1", "192.0.2.1") "," ENDPOINT("e2",
+                                      "192.0.2.2") "]," GLOBAL("[[\"e1\",0]],[[\"e2\",1]]") "," ALL
+                        TO("true", "\"audit\"") "}]");
+  fixture_health(0, "e1", "u", NULL);
+  fixture_pass(FIXTURE_WINDOW);
+  NOTHING(NULL);
+  fixture_health(0, "e1", "d", NULL);
+  fixture_pass(FIXTURE_WINDOW);
+  EXPECT("audit", "trigger endpoint info sluice|endpoint|a.example.com|e1");
+}
