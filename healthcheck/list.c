@@ -64,18 +64,92 @@ static json_t *take_value(struct cursor *c, char *why) {
   return value;
 }
 
-/* Calls item() for each item of a list. */
-static bool each_item(struct cursor *c, bool (*item)(void *arg, const json_t *json, char *why),
-                      void *arg, char *why) {
+/* Passes over a string; the cursor is behind its quote. */
+static bool skip_string(struct cursor *c) {
+  while (c->at < c->end && *c->at != '"')
+    c->at += *c->at == '\\' && c->end - c->at > 1 ? 2 : 1;
+  if (c->at >= c->end)
+    return false;
+  c->at++;
+  return true;
+}
+
+/* Passes over an object without a look at what is in it. */
+static bool skip_object(struct cursor *c, char *why) {
+  size_t depth = 0;
+  if (next_char(c) != '{')
+    return fail(why, "must be a map");
+  while (c->at < c->end) {
+    char now = *c->at++;
+    if (now == '"' && !skip_string(c))
+      break;
+    depth += now == '{' || now == '[';
+    depth -= now == '}' || now == ']';
+    if (depth == 0)
+      return true;
+  }
+  return fail(why, "not JSON: it ends too early");
+}
+
+/* The value of a domain's key.  What the domain serves is most of the text and is needed only for
+ * alerts: it is left where it is. */
+static bool take_member(struct cursor *c, json_t *domain, const char *key, struct cursor *steer,
+                        char *why) {
+  if (strcmp(key, "steer") == 0 && steer->at == NULL) {
+    next_char(c);
+    steer->at = c->at;
+    bool ok = skip_object(c, why);
+    steer->end = c->at;
+    return ok;
+  }
+  json_t *value = take_value(c, why);
+  if (value == NULL)
+    return false;
+  if (strcmp(key, "steer") == 0 || json_object_get(domain, key) != NULL) {
+    json_decref(value);
+    return fail(why, "`%.40s` is there twice", key);
+  }
+  return json_object_set_new(domain, key, value) == 0 || no_memory(why);
+}
+
+/* A domain, but for what it serves. */
+static json_t *take_domain(struct cursor *c, struct cursor *steer, char *why) {
+  json_t *domain = json_object();
+  bool ok = domain != NULL && take_char(c, '{');
+  *steer = (struct cursor){.at = NULL};
+  if (!ok)
+    fail(why, "must be a map");
+  for (bool more = ok && !take_char(c, '}'); more && ok;) {
+    json_t *key = take_value(c, why);
+    ok = json_is_string(key) && take_char(c, ':');
+    if (key != NULL && !ok)
+      fail(why, "not JSON: a key or its `:` is missing");
+    ok = ok && take_member(c, domain, json_string_value(key), steer, why);
+    json_decref(key);
+    more = ok && take_char(c, ',');
+    if (ok && !more && !take_char(c, '}'))
+      ok = fail(why, "not JSON: `,` or `}` is missing");
+  }
+  if (ok)
+    return domain;
+  json_decref(domain);
+  return NULL;
+}
+
+static bool read_domain(struct list_making *making, const json_t *json, struct cursor steer,
+                        char *why);
+
+static bool read_domains(struct list_making *making, struct cursor *c, char *why) {
   if (!take_char(c, '['))
     return fail(why, "must be a list");
   if (take_char(c, ']'))
     return true;
   for (size_t number = 1;; number++) {
     char reason[LIST_WHY];
-    json_t *value = take_value(c, reason);
-    bool ok = value != NULL && item(arg, value, reason);
-    json_decref(value);
+    struct cursor steer;
+    json_t *domain = take_domain(c, &steer, reason);
+    bool ok = domain != NULL && read_domain(making, domain, steer, reason);
+    json_decref(domain);
     if (!ok)
       return fail(why, "item %zu: %.400s", number, reason);
     if (take_char(c, ']'))
@@ -169,11 +243,11 @@ static bool read_endpoint(struct list_making *making, const json_t *json, uint32
   return list_make_subject(making, check, count, target) || no_memory(why);
 }
 
-/* The names of all endpoints, as indexes count them: in the order of the configuration if the list
- * tells it. */
+/* The names of all endpoints, as indexes count them: in the order of the configuration where it is
+ * looked at. */
 static bool read_endpoint_names(struct list_making *making, struct list_domain *domain,
-                                const json_t *json, const json_t *endpoints, char *why) {
-  const json_t *all = json_object_get(json_object_get(json, "steer"), "endpoints");
+                                const json_t *steer, const json_t *endpoints, char *why) {
+  const json_t *all = json_object_get(steer, "endpoints");
   size_t count = all != NULL ? json_array_size(all) : json_object_size(endpoints);
   if (count == 0 || count > STEER_MAX_ENDPOINTS)
     return fail(why, "must have 1 to %d endpoints", STEER_MAX_ENDPOINTS);
@@ -197,11 +271,11 @@ static bool read_endpoint_names(struct list_making *making, struct list_domain *
 }
 
 static bool read_endpoints(struct list_making *making, struct list_domain *domain, uint32_t index,
-                           const json_t *json, char *why) {
+                           const json_t *json, const json_t *steer, char *why) {
   const json_t *endpoints = json_object_get(json, "endpoints");
   if (!json_is_object(endpoints))
     return fail(why, "`endpoints` must be a map");
-  if (!read_endpoint_names(making, domain, json, endpoints, why))
+  if (!read_endpoint_names(making, domain, steer, endpoints, why))
     return false;
   size_t found = 0;
   for (uint32_t i = 0; i < domain->endpoint_count; i++) {
@@ -219,37 +293,39 @@ static bool read_endpoints(struct list_making *making, struct list_domain *domai
 }
 
 static bool read_alerts(struct list_making *making, struct list_domain *domain, const json_t *json,
-                        char *why) {
-  json_t *alerts = json_object_get(json, "alerts");
+                        const json_t *steer, char *why) {
   const char *owner = json_string_value(json_object_get(json, "owner"));
   if (owner != NULL) {
     domain->owner = list_make_text(making, owner);
     if (domain->owner == NULL)
       return no_memory(why);
   }
-  const json_t *steer = json_object_get(json, "steer");
-  if (!json_is_object(alerts) || steer == NULL)
+  if (steer == NULL)
     return true;
   char reason[DOMAIN_JSON_WHY];
-  domain->alerts = json_incref(alerts);
+  domain->alerts = json_incref(json_object_get(json, "alerts"));
   domain->steer = domain_json_decode(steer, reason);
   return domain->steer != NULL || fail(why, "`steer`: %.250s", reason);
 }
 
-static bool read_domain(void *arg, const json_t *json, char *why) {
-  struct list_making *making = arg;
+static bool read_domain(struct list_making *making, const json_t *json, struct cursor steer_text,
+                        char *why) {
   char name[NAME_MAX_TEXT];
   char reason[LIST_WHY];
-  if (!json_is_object(json))
-    return fail(why, "must be a map");
   if (!read_name(json_object_get(json, "domain"), name, reason))
     return fail(why, "`domain`: %.300s", reason);
   uint32_t index;
   struct list_domain *domain = list_make_domain(making, name, &index, reason);
-  if (domain == NULL || !read_endpoints(making, domain, index, json, reason) ||
-      !read_alerts(making, domain, json, reason))
-    return fail(why, "%.80s: %.350s", name, reason);
-  return true;
+  bool ok = domain != NULL;
+  json_t *steer = NULL;
+  if (ok && steer_text.at != NULL && json_is_object(json_object_get(json, "alerts"))) {
+    steer = take_value(&steer_text, reason);
+    ok = steer != NULL;
+  }
+  ok = ok && read_endpoints(making, domain, index, json, steer, reason) &&
+       read_alerts(making, domain, json, steer, reason);
+  json_decref(steer);
+  return ok || fail(why, "%.80s: %.350s", name, reason);
 }
 
 /* ---- the document -----------------------------------------------------------------------------
@@ -265,7 +341,7 @@ static bool read_member(struct document *document, struct cursor *c, const char 
   if (strcmp(key, "domains") == 0) {
     bool again = document->domains;
     document->domains = true;
-    if (!again && each_item(c, read_domain, document->making, reason))
+    if (!again && read_domains(document->making, c, reason))
       return true;
     return fail(why, "`domains`: %.450s", again ? "is there twice" : reason);
   }

@@ -104,15 +104,6 @@ Test(list, each_probe_knows_its_subjects) {
   list_free(list);
 }
 
-Test(list, endpoints_are_counted_as_the_whole_domain_has_them) {
-  struct list *list = must(LIST("{\"domain\":\"a.example.com.\",\"endpoints\":{" EP(
-      "b", "\"192.0.2.1\"", TCP("80", "")) "},\"steer\":{\"endpoints\":[{\"name\":\"c\"},{\"name\":"
-                                           "\"b\"},{\"name\":\"a\"}]}}"));
-  cr_assert_eq(list->domains[0].endpoint_count, 3u);
-  cr_assert_eq(list->subjects[0].targets[0].endpoint, 1u);
-  list_free(list);
-}
-
 Test(list, domains_with_alerts_have_what_they_serve) {
   struct list *list = must(LIST(
       "{\"domain\":\"a.example.com.\",\"owner\":\"edge\",\"alerts\":{\"on\":[\"endpoint\"],"
@@ -121,12 +112,23 @@ Test(list, domains_with_alerts_have_what_they_serve) {
           TCP("80",
               "")) "},\"steer\":{\"owner\":\"a.example.com.\",\"ttl\":30,\"answers\":1,\"draw_"
                    "per\":"
-                   "\"query\",\"types\":[\"A\"],\"endpoints\":[{\"name\":\"b\",\"enabled\":true,"
+                   "\"query\",\"types\":[\"A\"],\"endpoints\":[{\"name\":\"c\",\"enabled\":true,"
+                   "\"addresses\":[\"192.0.2.2\"]},{\"name\":\"b\",\"enabled\":true,"
                    "\"addresses\":[\"192.0.2.1\"]}],\"regions\":[{\"name\":\"global\",\"atoms\":"
                    "[\"global\"],\"levels\":[[[\"b\",1]]]}]}}"));
   cr_assert_not_null(list->domains[0].steer);
   cr_assert_not_null(list->domains[0].alerts);
+  cr_assert_eq(list->domains[0].endpoint_count, 2u, "all of them, in the order of the domain");
+  cr_assert_eq(list->subjects[0].targets[0].endpoint, 1u);
   cr_assert_str_eq(list->domains[0].owner, "edge");
+  list_free(list);
+}
+
+Test(list, what_is_served_is_not_looked_at_without_alerts) {
+  struct list *list = must(LIST("{\"domain\":\"a.example.com.\",\"endpoints\":{" EP(
+      "b", "\"192.0.2.1\"", TCP("80", "")) "},\"steer\":{\"x\":[\"}\\\"]{\",{}]}}"));
+  cr_assert_null(list->domains[0].steer);
+  cr_assert_eq(list->domains[0].endpoint_count, 1u);
   list_free(list);
 }
 
@@ -158,7 +160,7 @@ Test(list, what_is_wrong_is_named) {
   refused("{\"domains\":[{\"domain\":\"a..b\"}],\"format\":1}", "`domain`");
   refused("{\"domains\":[{\"domain\":7}],\"format\":1}", "`domain`");
   refused("{\"domains\":[],\"format\":1} x", "follows after the end");
-  refused("{\"domains\":[ ,\"format\":1}", "not JSON");
+  refused("{\"domains\":[ ,\"format\":1}", "item 1: must be a map");
   refused("{\"domains\":[],\"format\":1", "missing");
   refused(LIST(DOMAIN("a.example.com.", EP("x", "\"192.0.2.1\"", TCP("0", "")))),
           "a.example.com.: endpoint x: `health`: `port`");
