@@ -79,6 +79,8 @@ static void fuzz_state(const char *text) {
   show_text(out, &show);
   json_decref(show_json(&show));
   fclose(out);
+  for (const char *p = shown; *p; p++)
+    require((unsigned char)*p >= 0x20 || *p == '\n'); /* nothing drives the terminal */
   json_decref(output_blocks(shown));
   free(shown);
   struct plan plan = {

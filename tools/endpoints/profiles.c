@@ -191,10 +191,10 @@ static int list_domain(struct backend *backend, const struct common *common, con
   const json_t *profiles = json_object_get(target.entry, "profiles");
   const struct steer_domain *steer = target.state->steer;
   json_t *list = json_array();
-  fprintf(output.file, "%s\n", target.name);
+  wrap_to(output.file, "", 0, "%s", target.name);
   for (uint32_t r = 0; r < steer->region_count; r++) {
     for (uint32_t l = 1; target.picked[r] && l <= steer->regions[r].level_count; l++) {
-      fprintf(output.file, "  %s level %u\n", steer->regions[r].name, l);
+      wrap_to(output.file, "", ITEM, "%s level %u", steer->regions[r].name, l);
       json_array_append_new(list, json_pack("{s:s, s:i, s:o}", "region", steer->regions[r].name,
                                             "level", (int)l, "profiles",
                                             list_level(output.file, &target, r, l, profiles)));

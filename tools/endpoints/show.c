@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "steering/layers.h"
+#include "tools/cli.h"
 #include "tools/endpoints/times.h"
 #include "tools/wrap.h"
 
@@ -17,6 +18,12 @@ static const char red[] = "\033[31m", yellow[] = "\033[33m", bold[] = "\033[1m",
 
 static const char *mark(const struct show *show, const char *code) {
   return show->colour ? code : "";
+}
+
+/* Prints a name so that it cannot drive the terminal; returns its length. */
+static int put_name(FILE *out, const char *name) {
+  cli_print_text(out, name);
+  return (int)strlen(name);
 }
 
 /* ---- overrides ------------------------------------------------------------------------------ */
@@ -225,7 +232,8 @@ static void print_line(FILE *out, const struct show *show, unsigned level, const
   char number[16] = "";
   if (level > 0)
     snprintf(number, sizeof number, "%u", level);
-  int used = fprintf(out, "%3s  %s", number, name ? name : "");
+  int used = fprintf(out, "%3s  ", number);
+  used += put_name(out, name ? name : "");
   if (used > NAME_AT + NAME_WIDTH) {
     fputc('\n', out);
     used = 0;
@@ -304,7 +312,7 @@ static void print_region(FILE *out, const struct show *show, const struct effect
   const struct steer_region *at = &show->state->steer->regions[region->region];
   static const char *heads[3] = {"weight", "share now", "configured"};
   fprintf(out, "\n%s", mark(show, bold));
-  int used = fprintf(out, "%s", at->name);
+  int used = put_name(out, at->name);
   fputs(mark(show, plain), out);
   if (used > NAME_AT + NAME_WIDTH) {
     fputc('\n', out);
@@ -324,7 +332,7 @@ static void print_region(FILE *out, const struct show *show, const struct effect
 
 /* A domain's name; one that is longer than a line is broken between labels. */
 static void print_name(FILE *out, const char *name) {
-  unsigned used = 0;
+  size_t used = 0;
   while (*name) {
     size_t label = strcspn(name, ".");
     label += name[label] == '.';
@@ -332,8 +340,9 @@ static void print_name(FILE *out, const char *name) {
       fprintf(out, "\n%*s", ITEM, "");
       used = ITEM;
     }
-    used += (unsigned)fprintf(out, "%.*s", (int)label, name);
-    name += label;
+    used += label;
+    for (; label > 0; label--, name++)
+      fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, out);
   }
 }
 
