@@ -14,6 +14,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "server/endpoint_index.h"
 #include "server/facts_store.h"
 
 enum {
@@ -313,11 +314,18 @@ static void refresh_add(struct refresh *r, struct served *served, uint32_t domai
 /* ---- a new view -------------------------------------------------------------------------------
  */
 
+/* Where records are looked up. */
+struct finder {
+  const struct served *served;
+  struct endpoint_index *index;
+};
+
 /* Where a record's endpoint is in the view; false if it is not there any more. */
-static bool find_target(const struct served *served, const struct fact *fact, uint32_t *domain,
+static bool find_target(const struct finder *in, const struct fact *fact, uint32_t *domain,
                         uint16_t *endpoint) {
-  long d = load_find_domain(served, fact->owner);
-  long e = d >= 0 ? steer_endpoint_find(served->domains[d].steer, fact->endpoint) : -1;
+  long d = load_find_domain(in->served, fact->owner);
+  long e =
+      d >= 0 ? endpoint_index_find(in->index, in->served->domains[d].steer, fact->endpoint) : -1;
   if (e < 0)
     return false;
   *domain = (uint32_t)d;
@@ -341,7 +349,8 @@ bool facts_force(struct facts *facts, const uint8_t *owner, const char *endpoint
 
 bool facts_attach(struct facts *facts, struct served *served) {
   struct refresh refresh;
-  bool ok = refresh_init(&refresh, served->domain_count);
+  struct finder finder = {.served = served, .index = endpoint_index_new()};
+  bool ok = refresh_init(&refresh, served->domain_count) && finder.index != NULL;
   uint64_t mark = ++facts->mark;
   size_t gone = 0;
   for (uint32_t d = 0; ok && d < served->domain_count; d++)
@@ -353,7 +362,7 @@ bool facts_attach(struct facts *facts, struct served *served) {
     uint16_t endpoint;
     if (fact == NULL)
       continue;
-    if (!find_target(served, fact, &domain, &endpoint)) {
+    if (!find_target(&finder, fact, &domain, &endpoint)) {
       gone++;
       continue;
     }
@@ -370,10 +379,12 @@ bool facts_attach(struct facts *facts, struct served *served) {
   if (ok)
     refresh_swap(&refresh, served);
   refresh_close(&refresh);
-  if (!ok || gone == 0)
-    return ok;
-  facts->unsaved = true;
-  return fact_table_filter(&facts->table, keep_target, served);
+  if (ok && gone > 0) {
+    facts->unsaved = true;
+    ok = fact_table_filter(&facts->table, keep_target, &finder);
+  }
+  endpoint_index_free(finder.index);
+  return ok;
 }
 
 /* ---- changes ----------------------------------------------------------------------------------

@@ -45,6 +45,22 @@ static void done(void) {
 
 TestSuite(settings, .fini = done);
 
+Test(settings, times) {
+  static const struct {
+    const char *text;
+    unsigned seconds;
+  } times[] = {{"0", 0}, {"90", 90}, {"90s", 90}, {"10m", 600}, {"2h", 7200}, {"7d", 604800}};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    char line[128];
+    snprintf(line, sizeof line, "--data /d --listen 127.0.0.1 --health-stale %s", times[i].text);
+    cr_assert_eq(read_flags(line), SETTINGS_OK, "%s", why);
+    cr_expect_eq(settings.health_stale, times[i].seconds, "%s", times[i].text);
+    settings_close(&settings);
+  }
+  cr_assert_eq(read_file("data: /d\nlisten: 127.0.0.1\nhealth-stale: 5x\n", ""), SETTINGS_BAD);
+  cr_expect(strstr(why, "health-stale") && strstr(why, "10m"), "%s", why);
+}
+
 Test(settings, flags) {
   cr_assert_eq(read_flags("--data /d --listen 127.0.0.1@5300 --listen ::1 --geo /g --asn /a "
                           "--control /c --health /h --threads 3 --log json --user dns --state /s "
