@@ -16,6 +16,7 @@
 enum {
   AT_ONCE = 200,     /* domains that are evaluated before others have their turn */
   RECORD_SIZE = 800, /* octets, about */
+  CLOSE_MS = 2000,
 };
 
 static struct moment moment_now(const struct alerts *alerts) {
@@ -144,10 +145,7 @@ static void on_closed(uv_handle_t *handle) {
   free(handle->data);
 }
 
-void alerts_close(struct alerts *alerts) {
-  if (alerts == NULL)
-    return;
-  alerts->closing = true;
+void alerts_finish(struct alerts *alerts) {
   alerts_end_jobs(alerts);
   sender_close(alerts->sender);
   spool_close(alerts->spool);
@@ -157,6 +155,22 @@ void alerts_close(struct alerts *alerts) {
   alerts_free_routes(alerts->routes);
   json_decref(alerts->secrets);
   uv_close((uv_handle_t *)&alerts->timer, on_closed);
+}
+
+static void on_close_deadline(uv_timer_t *timer) {
+  alerts_finish(timer->data);
+}
+
+/* What is being sent has a little time to come through, or it would be sent again by the next run.
+ */
+void alerts_close(struct alerts *alerts) {
+  if (alerts == NULL)
+    return;
+  alerts->closing = true;
+  if (alerts->deliveries == NULL)
+    alerts_finish(alerts);
+  else
+    uv_timer_start(&alerts->timer, on_close_deadline, CLOSE_MS, 0);
 }
 
 struct alerts *alerts_open(uv_loop_t *loop, const struct alerts_options *options, char *why) {

@@ -40,6 +40,8 @@ struct alerts {
 };
 
 void alerts_wake(struct alerts *alerts);
+/* Closing, the second half: when nothing is under way any more, or it took too long. */
+void alerts_finish(struct alerts *alerts);
 /* Writes the records that were added. */
 void alerts_save(struct alerts *alerts);
 

@@ -267,6 +267,14 @@ static void try_later(struct alerts *alerts, struct queue_message *message, cons
   remove_message(alerts, message);
 }
 
+/* After a delivery has ended. */
+static void go_on(struct alerts *alerts) {
+  if (!alerts->closing)
+    alerts_wake(alerts);
+  else if (alerts->deliveries == NULL)
+    alerts_finish(alerts);
+}
+
 static void on_sent(void *arg, const struct sender_result *result) {
   static struct log_limit limit;
   struct delivery *d = arg;
@@ -274,8 +282,10 @@ static void on_sent(void *arg, const struct sender_result *result) {
   struct queue_message *message = queue_find(alerts->queue, d->id);
   unlink_delivery(d);
   free_delivery(d);
-  if (message == NULL)
+  if (message == NULL) {
+    go_on(alerts);
     return;
+  }
   switch (result->verdict) {
   case SENDER_THROUGH:
     set_error(alerts, message->route, NULL);
@@ -292,7 +302,7 @@ static void on_sent(void *arg, const struct sender_result *result) {
   }
   drop_homeless(alerts);
   alerts_save(alerts); /* at once: what is through is not sent again after a crash */
-  alerts_wake(alerts);
+  go_on(alerts);
 }
 
 static void post(struct alerts *alerts, struct delivery *d) {
@@ -301,20 +311,20 @@ static void post(struct alerts *alerts, struct delivery *d) {
   struct format_request request;
   d->sending = true;
   char why[FORMAT_WHY] = "out of memory";
-  if (route != NULL && d->ok &&
+  if (route != NULL && d->ok && !alerts->closing &&
       format_make(route->format, route->url, d->secret.text, message->event, &request, why)) {
     secret_wipe(&d->secret);
     if (sender_post(alerts->sender, &request, on_sent, d))
       return;
   }
   unlink_delivery(d);
-  if (message != NULL && route == NULL)
+  if (message != NULL && (route == NULL || alerts->closing))
     queue_back(alerts->queue, message);
   else if (message != NULL)
     try_later(alerts, message, d->ok ? why : d->why, 0);
   free_delivery(d);
   drop_homeless(alerts);
-  alerts_wake(alerts);
+  go_on(alerts);
 }
 
 static void read_secret(uv_work_t *work) {

@@ -318,6 +318,28 @@ def test_unsent_messages_survive(hook, drive, tmp_path):
     assert [e["action"] for e in web.wait(2)] == ["trigger", "resolve"]
 
 
+def test_ended_while_it_sends(hook, drive, tmp_path):
+    """An end in order waits for the answer that is under way, so that nothing is sent again."""
+    web = hook()
+    routes = {"hook": {"format": "json", "url": web.url}}
+    for state in ("down", "down"):
+        run = drive(tmp_path / "spool")
+        run.configure(routes, domain(on=["failover"]))
+        run.health("p1", state)
+        web.wait(1)
+        run.end()
+    assert len(web.documents()) == 1
+
+
+def test_ended_while_a_receiver_hangs(hook, drive, tmp_path):
+    web = hook(default="hang")
+    run = drive(tmp_path / "spool")
+    run.configure({"hook": {"format": "json", "url": web.url}}, domain(on=["failover"]))
+    run.health("p1", "down")
+    web.wait(1)
+    run.end()
+
+
 def test_killed_at_any_moment(hook, drive, tmp_path):
     """Nothing is lost; what is repeated has the same id."""
     web = hook()
