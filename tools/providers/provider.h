@@ -87,6 +87,17 @@ void provider_objects_close(struct provider_objects *objects);
 /* A new empty object at the end, to be filled in; NULL without memory. */
 struct provider_object *provider_objects_add(struct provider_objects *objects);
 
+/* Adds an RRset in the form of all kinds: key "NAME/TYPE", values in canonical form (below),
+ * sorted, without repetition.  `values` is an array of texts, whose reference is taken over; `name`
+ * is lower-cased and gets its final dot.  NULL without memory or if a value is none of the type. */
+struct provider_object *provider_add_rrset(struct provider_objects *objects, const char *name,
+                                           const char *type, uint32_t ttl, json_t *values);
+
+/* Record data as all kinds compare them: presentation form with final dots, names in lower case,
+ * IPv6 as RFC 5952.  malloc'd; NULL: not data of the type, or no memory. */
+char *provider_rdata_text(const char *type, const char *text);
+char *provider_rdata_wire(uint16_t type, const uint8_t *rdata, size_t len);
+
 /* ---- what is to be there --------------------------------------------------------------------- */
 
 /* One steered domain as it is now. */
@@ -116,6 +127,7 @@ struct provider_capabilities {
   bool apex_ns;        /* lets us manage the NS RRset of the apex */
   bool atomic;         /* one apply() is all or nothing */
   bool compares;       /* apply() fails with PROVIDER_CONFLICT if the zone changed since read() */
+  bool deployed;       /* gets its changes by deploys: compared only, apply() is not called */
   uint32_t weight_max; /* weights above are scaled */
   bool pushed, native; /* ways to get health */
 };
@@ -175,7 +187,22 @@ struct provider_kind {
 extern const struct provider_kind provider_powerdns, provider_route53, provider_ns1,
     provider_rfc2136, provider_sluice;
 
-/* The kind with this type, or NULL. */
+/* The kind with this type, or NULL: there is none (yet). */
 const struct provider_kind *provider_find(const char *type);
+
+/* The types of all kinds, ", " between them; static storage. */
+const char *provider_types(void);
+
+/* The name of a layer: "geo", "status", "priority", "weight". */
+const char *provider_layer_name(enum provider_layer layer);
+
+/* For kinds that cannot steer: the RRsets of the default answer (zones/default_answer.h), and the
+ * layers that this domain uses as lost, with the reason.  False without memory. */
+bool provider_compile_default(const struct provider_domain *domain, struct provider_objects *out,
+                              struct provider_fidelity *fidelity);
+
+/* Fills `error` in and returns false. */
+bool provider_fail(struct provider_error *error, enum provider_failure failure, const char *format,
+                   ...) __attribute__((format(printf, 3, 4)));
 
 #endif
