@@ -11,6 +11,8 @@
 #include "healthcheck/engine_private.h"
 #include "healthcheck/index.h"
 
+enum { FEW = 10, FEW_MS = 250 };
+
 /* A list on its way into use. */
 struct installation {
   struct engine *engine;
@@ -118,14 +120,8 @@ static bool make_slots(struct installation *in, struct state_file *before, char 
       continue;
     const struct state_saved *saved =
         exact[i] != NULL ? exact[i] : state_file_similar(before, &list->probes[i]);
-    struct slot *slot = slot_open(in->engine, &list->probes[i], saved, exact[i] != NULL);
-    if (slot != NULL && !slot_start(slot)) {
-      slot_close(slot);
-      slot = NULL;
-    }
-    in->slots[i] = slot;
-    in->added += slot != NULL;
-    ok = slot != NULL;
+    in->slots[i] = slot_open(in->engine, &list->probes[i], saved, exact[i] != NULL);
+    ok = in->slots[i] != NULL;
   }
   free(exact);
   if (!ok)
@@ -133,15 +129,33 @@ static bool make_slots(struct installation *in, struct state_file *before, char 
   return ok;
 }
 
-/* Undoes what make_slots() has done. */
-static void drop_new_slots(struct installation *in) {
-  for (uint32_t i = 0; in->slots != NULL && i < in->list->probe_count; i++) {
-    struct slot *slot = in->slots[i];
-    bool is_old = slot != NULL && slot->probe < old_count(in->engine) &&
-                  in->engine->slots[slot->probe] == slot;
-    if (!is_old)
-      slot_close(slot);
+static bool is_old(const struct installation *in, const struct slot *slot) {
+  return slot->probe < old_count(in->engine) && in->engine->slots[slot->probe] == slot;
+}
+
+/* A few new checks are probed soon: they make no burst. */
+static bool start_slots(struct installation *in, char *why) {
+  uint32_t undecided = 0;
+  bool ok = true;
+  for (uint32_t i = 0; i < in->list->probe_count; i++)
+    undecided += !is_old(in, in->slots[i]) && slot_is_undecided(in->slots[i]);
+  uint32_t soon = undecided < FEW ? undecided * FEW_MS : 0;
+  for (uint32_t i = 0; ok && i < in->list->probe_count; i++) {
+    if (is_old(in, in->slots[i]))
+      continue;
+    ok = slot_start(in->slots[i], soon);
+    in->added++;
   }
+  if (!ok)
+    snprintf(why, ENGINE_WHY, "out of memory");
+  return ok;
+}
+
+/* Undoes what make_slots() and start_slots() have done. */
+static void drop_new_slots(struct installation *in) {
+  for (uint32_t i = 0; in->slots != NULL && i < in->list->probe_count; i++)
+    if (in->slots[i] != NULL && !is_old(in, in->slots[i]))
+      slot_close(in->slots[i]);
 }
 
 static bool prepare(struct installation *in, char *why) {
@@ -156,7 +170,7 @@ static bool prepare(struct installation *in, char *why) {
   }
   keep_slots(in);
   struct state_file *before = known_before(in, why);
-  bool ok = before != NULL && make_slots(in, before, why);
+  bool ok = before != NULL && make_slots(in, before, why) && start_slots(in, why);
   state_file_free(before);
   return ok;
 }

@@ -109,7 +109,9 @@ void engine_overrides(void *arg, const json_t *list);
 struct slot *slot_open(struct engine *engine, const struct list_probe *probe,
                        const struct state_saved *saved, bool exact);
 void slot_close(struct slot *slot);
-bool slot_start(struct slot *slot); /* puts it into the schedule */
+/* Puts it into the schedule; `soon` as in struct schedule_timing. */
+bool slot_start(struct slot *slot, uint32_t soon);
+bool slot_is_undecided(const struct slot *slot);
 void slot_probe(struct slot *slot); /* its turn has come */
 void slot_saved(const struct slot *slot, struct state_saved *saved);
 

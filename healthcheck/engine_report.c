@@ -12,7 +12,8 @@ enum {
 };
 
 static json_t *text_or_null(const char *text) {
-  return text != NULL && *text != '\0' ? json_string(text) : json_null();
+  json_t *json = text != NULL && *text != '\0' ? json_string(text) : NULL;
+  return json != NULL ? json : json_null(); /* also for what is no UTF-8 */
 }
 
 /* ---- names ------------------------------------------------------------------------------------

@@ -101,18 +101,21 @@ void slot_close(struct slot *slot) {
   free(slot);
 }
 
-static bool is_undecided(const struct slot *slot) {
+bool slot_is_undecided(const struct slot *slot) {
   return slot->machine.state == MACHINE_UNKNOWN;
 }
 
-bool slot_start(struct slot *slot) {
+bool slot_start(struct slot *slot, uint32_t soon) {
   struct engine *engine = slot->engine;
   const struct check *check = slot->check->check;
-  const struct schedule_timing timing = {
-      .interval = check->interval, .tries = check->rise > check->fall ? check->rise : check->fall};
+  const struct schedule_timing timing = {.interval = check->interval,
+                                         .tries =
+                                             check->rise > check->fall ? check->rise : check->fall,
+                                         .soon = soon};
   if (!take_entry(engine, slot))
     return false;
-  if (schedule_add(engine->schedule, slot->entry, timing, is_undecided(slot), engine_now(engine)))
+  if (schedule_add(engine->schedule, slot->entry, timing, slot_is_undecided(slot),
+                   engine_now(engine)))
     return true;
   free_entry(slot);
   return false;
@@ -200,7 +203,7 @@ static void on_done(void *arg, const struct probe_result *result) {
     note_own_fault(slot, result);
   else
     take_result(slot, result, now);
-  schedule_done(engine->schedule, slot->entry, is_undecided(slot), now);
+  schedule_done(engine->schedule, slot->entry, slot_is_undecided(slot), now);
   engine_pump(engine);
 }
 
@@ -211,5 +214,5 @@ void slot_probe(struct slot *slot) {
   if (slot->running != NULL)
     return;
   engine->probes_void++;
-  schedule_done(engine->schedule, slot->entry, is_undecided(slot), slot->started);
+  schedule_done(engine->schedule, slot->entry, slot_is_undecided(slot), slot->started);
 }

@@ -171,6 +171,8 @@ bool schedule_add(struct schedule *s, uint32_t entry, struct schedule_timing tim
   struct entry *e = &s->entries[entry];
   uint64_t interval = timing.interval > 0 ? timing.interval : 1;
   uint64_t spread = hurried ? first_spread(timing) : interval;
+  if (hurried && timing.soon != 0 && timing.soon < spread)
+    spread = timing.soon;
   *e = (struct entry){.interval = (uint32_t)interval, .hurried = hurried};
   e->turn = now + (interval * s->phase >> 32);
   e->due = now + (spread * s->phase >> 32);

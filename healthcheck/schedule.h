@@ -30,6 +30,7 @@ struct schedule;
 struct schedule_timing {
   uint32_t interval; /* ms */
   uint16_t tries;    /* results that a first verdict takes at most */
+  uint32_t soon;     /* ms: a hurried first probe comes within so much; 0: as above */
 };
 
 /* NULL without memory.  `rng` stays the caller's. */

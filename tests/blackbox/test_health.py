@@ -146,6 +146,24 @@ def test_b06_with_a_saved_state_the_dead_one_is_not_served_even_once(tmp_path, m
                 assert healthlib.answers(server, "cdn.example.com") == {"127.0.0.12"}
 
 
+def test_b06_cold_start_of_both_with_what_they_knew(tmp_path, make_config, port):
+    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12")}),
+                           tmp_path / "data")
+    options = ("--health", f"{data}.feed", "--state", tmp_path / "state")
+    with Endpoint("127.0.0.12", port):
+        for round_ in range(3):
+            with sluicelib.Server(data, *options) as server, Healthd(data, wait=False) as healthd:
+                end = time.monotonic() + 1.5
+                while time.monotonic() < end:  # from the first moment on
+                    reply = server.ask("cdn.example.com")
+                    assert reply.rcode() == 0
+                    if round_ > 0:
+                        assert sluicelib.rdata(reply) == ["127.0.0.12"]
+                wait_answers(server, "cdn.example.com", ["127.0.0.12"])
+                healthd.wait_log("ready")
+                healthd.wait_states(**{"127.0.0.11": "down", "127.0.0.12": "up"})
+
+
 @pytest.mark.parametrize("content", [b"", b"{\"format\":1,\"che", b"\x00\xff garbage", None])
 def test_b06_without_a_state_the_dead_one_goes_with_the_first_verdict(tmp_path, make_config, start, port, content):
     data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12")}),

@@ -180,6 +180,17 @@ Test(schedule, hurried_ones_come_again_after_each_result) {
   cr_assert_gt(starts[5].at - starts[4].at, 10000u);
 }
 
+Test(schedule, a_few_come_soon) {
+  schedule = schedule_open(5000, 1000, &rng);
+  struct schedule_timing timing = {.interval = 60000, .tries = 3, .soon = 500};
+  for (uint32_t i = 0; i < 2; i++) {
+    decides_after[i] = 3;
+    cr_assert(schedule_add(schedule, i, timing, true, now));
+  }
+  run_until(START + 500);
+  cr_assert_eq(start_count, (size_t)2);
+}
+
 Test(schedule, hurry_is_not_faster_than_a_short_interval) {
   schedule = schedule_open(5000, 1000, &rng);
   add(0, 1, 200, 3, true);
