@@ -99,7 +99,11 @@ void fixture_configure(const char *text) {
   struct steer_domain *made[DOMAINS];
   char why[JUDGE_WHY];
   json_error_t error;
-  json_t *list = json_loads(text, 0, &error);
+  char *quoted = strdup(text);
+  for (char *c = quoted; *c != '\0'; c++)
+    *c = *c == '\'' ? '"' : *c;
+  json_t *list = json_loads(quoted, 0, &error);
+  free(quoted);
   json_t *routes = json_loads(routes_text, 0, NULL);
   cr_assert(list != NULL, "%s at %d", error.text, error.position);
   size_t count = json_array_size(list);

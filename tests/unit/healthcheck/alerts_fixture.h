@@ -17,7 +17,8 @@ void fixture_close(void);
 /* Ends the program and starts it anew with what the spool would hold; configure again. */
 void fixture_restart(void);
 
-/* Domains as zones/domain_json.h plus "alerts" and "team", as text of a JSON array; the routes are
+/* Domains as zones/domain_json.h plus "alerts" and "team", as text of a JSON array, in which ' may
+ * stand for "; the routes are
  * `pager` (PagerDuty), `chat` (Slack) and `audit` (JSON). */
 void fixture_configure(const char *domains);
 

@@ -7,19 +7,36 @@
 
 #include "alerts_fixture.h"
 
-#define ALL "\"alerts\":{\"on\":[\"endpoint\",\"failover\",\"all-down\",\"recovered\"],"
-#define TO(page, routes) "\"page\":" page ",\"to\":[" routes "]}"
-#define HEAD(name) "{\"owner\":\"" name "\",\"ttl\":30,\"answers\":1,\"draw_per\":\"query\","
-#define ENDPOINT(name, address)                                                                    \
-  "{\"name\":\"" name "\",\"enabled\":true,\"addresses\":[\"" address "\"]}"
-#define GLOBAL(levels)                                                                             \
-  "\"regions\":[{\"name\":\"global\",\"atoms\":[\"global\"],\"levels\":[" levels "]}]"
+/* Text of domains, with ' for ". */
+#define ALL "'alerts':{'on':['endpoint','failover','all-down','recovered'],"
+#define TO(page, routes) "'page':" page ",'to':[" routes "]}"
+#define HEAD(name) "{'owner':'" name "','ttl':30,'answers':1,'draw_per':'query',"
+#define ENDPOINT(name, address) "{'name':'" name "','enabled':true,'addresses':[" address "]}"
+#define GLOBAL(levels) "'regions':[{'name':'global','atoms':['global'],'levels':[" levels "]}]"
+#define E1 ENDPOINT("e1", "'192.0.2.1'")
+#define E2 ENDPOINT("e2", "'192.0.2.2'")
+#define E3 ENDPOINT("e3", "'192.0.2.3'")
 
 /* Two levels, p1 and p2. */
+#define P1 ENDPOINT("p1", "'192.0.2.1'")
+#define P2 ENDPOINT("p2", "'192.0.2.2'")
+#define P1_THEN_P2 GLOBAL("[['p1',1]],[['p2',1]]")
 #define TWO(name, alerts)                                                                          \
-  HEAD(name)                                                                                       \
-  "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT("p1", "192.0.2.1") "," ENDPOINT(                    \
-      "p2", "192.0.2.2") "]," GLOBAL("[[\"p1\",1]],[[\"p2\",1]]") "," alerts "}"
+  HEAD(name) "'types':['A'],'endpoints':[" P1 "," P2 "]," P1_THEN_P2 "," alerts "}"
+
+/* One domain, a.example.com. */
+static void configure_one(const char *types, const char *endpoints, const char *regions,
+                          const char *on, const char *to) {
+  char text[4096];
+  int length = snprintf(text, sizeof text,
+                        "[" HEAD("a.example.com.") "'types':[%s],'endpoints':[%s],%s,"
+                                                   "'alerts':{'on':[%s],'page':true,'to':[%s]}}]",
+                        types, endpoints, regions, on, to);
+  cr_assert(length > 0 && (size_t)length < sizeof text);
+  fixture_configure(text);
+}
+
+#define EVERYTHING "'endpoint','failover','all-down','recovered'"
 
 TestSuite(alerts, .init = fixture_open, .fini = fixture_close);
 
@@ -47,7 +64,7 @@ static void expect_summary(const char *route, const char *summary) {
 }
 
 Test(alerts, B113_failover_is_reported_once_with_all_of_it) {
-  fixture_configure("[" TWO("cdn.example.com.", ALL TO("true", "\"audit\"")) "]");
+  fixture_configure("[" TWO("cdn.example.com.", ALL TO("true", "'audit'")) "]");
   fixture_quiet(0, "p1", "u", NULL);
   fixture_quiet(0, "p2", "u", NULL);
   fixture_pass(60000);
@@ -94,7 +111,7 @@ Test(alerts, B113_failover_is_reported_once_with_all_of_it) {
 }
 
 Test(alerts, B113_unused_endpoint_is_less_severe) {
-  fixture_configure("[" TWO("cdn.example.com.", ALL TO("true", "\"audit\"")) "]");
+  fixture_configure("[" TWO("cdn.example.com.", ALL TO("true", "'audit'")) "]");
   fixture_health(0, "p1", "u", NULL);
   fixture_health(0, "p2", "d", "status 503");
   fixture_pass(FIXTURE_WINDOW);
@@ -121,7 +138,7 @@ Test(alerts, B113_by_hand) {
        "\"level\":0,\"family\":4,\"value\":2}]",
        "forced down by hand"},
   };
-  fixture_configure("[" TWO("cdn.example.com.", ALL TO("true", "\"audit\",\"pager\"")) "]");
+  fixture_configure("[" TWO("cdn.example.com.", ALL TO("true", "'audit','pager'")) "]");
   fixture_health(0, "p1", "u", NULL);
   fixture_health(0, "p2", "u", NULL);
   for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
@@ -149,17 +166,8 @@ Test(alerts, B113_by_hand) {
 
 /* Moved by hand to level 2, and then that one fails: the failover is one by health, from there. */
 Test(alerts, failover_after_a_move_by_hand) {
-  fixture_configure("[" HEAD("a.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT(
-      "e1",
-      "192.0.2.1") "," ENDPOINT("e2",
-                                "192.0.2.2") "," ENDPOINT("e3",
-                                                          "192.0.2.3") "]," GLOBAL("[[\"e1\","
-                                                                                   "1]],[["
-                                                                                   "\"e2\",1]"
-                                                                                   "],[["
-                                                                                   "\"e3\",1]"
-                                                                                   "]") "," ALL
-                        TO("true", "\"pager\"") "}]");
+  configure_one("'A'", E1 "," E2 "," E3, GLOBAL("[['e1',1]],[['e2',1]],[['e3',1]]"), EVERYTHING,
+                "'pager'");
   fixture_overrides("[{\"kind\":\"status\",\"domain\":\"a.example.com.\",\"endpoint\":\"e1\","
                     "\"value\":2}]");
   fixture_pass(FIXTURE_WINDOW);
@@ -175,8 +183,8 @@ Test(alerts, failover_after_a_move_by_hand) {
 }
 
 Test(alerts, page_decides_for_pagers) {
-  fixture_configure("[" TWO("a.example.com.", ALL TO("false", "\"pager\",\"chat\"")) "," TWO(
-      "b.example.com.", "\"alerts\":{\"on\":[\"failover\"]," TO("true", "\"pager\",\"chat\"")) "]");
+  fixture_configure("[" TWO("a.example.com.", ALL TO("false", "'pager','chat'")) "," TWO(
+      "b.example.com.", "'alerts':{'on':['failover']," TO("true", "'pager','chat'")) "]");
   fixture_health(0, "p1", "d", NULL);
   fixture_health(1, "p1", "d", NULL);
   fixture_pass(FIXTURE_WINDOW);
@@ -198,31 +206,12 @@ Test(alerts, page_decides_for_pagers) {
 }
 
 Test(alerts, B03_one_all_down_event_per_set) {
-  fixture_configure(
-      "[" HEAD("www.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT("e1", "192.0.2.1") "," ENDPOINT(
-          "e2",
-          "192.0.2.2") "," ENDPOINT("u1",
-                                    "192.0.2.3") "," ENDPOINT("g1",
-                                                              "192.0.2.4") "],\"regions\":["
-                                                                           "{\"name\":\"global\","
-                                                                           "\"atoms\":[\"global\"],"
-                                                                           "\"levels\":[[[\"g1\",1]"
-                                                                           "]]},"
-                                                                           "{\"name\":\"eu\","
-                                                                           "\"atoms\":[\"continent:"
-                                                                           "eu\"],\"levels\":[[["
-                                                                           "\"e1\",1]],[[\"e2\",1]]"
-                                                                           "]},"
-                                                                           "{\"name\":\"us\","
-                                                                           "\"atoms\":[\"country:"
-                                                                           "us\"],\"levels\":[[["
-                                                                           "\"u1\",1]]]}],"
-                                                                           "\"alerts\":{\"on\":["
-                                                                           "\"failover\",\"all-"
-                                                                           "down\",\"recovered\"]"
-                                                                           "," TO(
-                                                                               "true",
-                                                                               "\"audit\"") "}]");
+  configure_one("'A'",
+                E1 "," E2 "," ENDPOINT("u1", "'192.0.2.3'") "," ENDPOINT("g1", "'192.0.2.4'"),
+                "'regions':[{'name':'global','atoms':['global'],'levels':[[['g1',1]]]},"
+                "{'name':'eu','atoms':['continent:eu'],'levels':[[['e1',1]],[['e2',1]]]},"
+                "{'name':'us','atoms':['country:us'],'levels':[[['u1',1]]]}]",
+                "'failover','all-down','recovered'", "'audit'");
   /* Also when they are down from the first moment on. */
   fixture_quiet(0, "e1", "d", "connect refused");
   fixture_quiet(0, "e2", "d", "connect refused");
@@ -237,7 +226,7 @@ Test(alerts, B03_one_all_down_event_per_set) {
     cr_expect_str_eq(fixture_text(told, i, "severity"), "critical");
     if (strcmp(fixture_text(told, i, "region"), "eu") == 0)
       cr_expect_str_eq(fixture_text(told, i, "summary"),
-                       "www.example.com: nothing healthy left in region eu (A); still serving e1 "
+                       "a.example.com: nothing healthy left in region eu (A); still serving e1 "
                        "of level 1; down: e1 (connect refused), e2 (connect refused)");
   }
   json_decref(told);
@@ -249,20 +238,20 @@ Test(alerts, B03_one_all_down_event_per_set) {
   told = fixture_told("audit");
   cr_assert_eq(json_array_size(told), 2);
   cr_expect_str_eq(fixture_line(told, 0),
-                   "resolve all-down critical sluice|all-down|www.example.com|eu|A");
+                   "resolve all-down critical sluice|all-down|a.example.com|eu|A");
   cr_expect_str_eq(fixture_text(told, 0, "summary"),
-                   "www.example.com: region eu has something healthy again (A); now serving e2 of "
+                   "a.example.com: region eu has something healthy again (A); now serving e2 of "
                    "level 2");
   cr_expect_str_eq(fixture_line(told, 1),
-                   "trigger failover error sluice|failover|www.example.com|eu|A");
+                   "trigger failover error sluice|failover|a.example.com|eu|A");
   json_decref(told);
 }
 
 /* A failover, then nothing is left, then the second level again: the failover goes on. */
 Test(alerts, failover_lasts_through_an_all_down) {
-  fixture_configure("[" TWO(
-      "a.example.com.",
-      "\"alerts\":{\"on\":[\"failover\",\"all-down\",\"recovered\"]," TO("true", "\"audit\"")) "]");
+  fixture_configure(
+      "[" TWO("a.example.com.",
+              "'alerts':{'on':['failover','all-down','recovered']," TO("true", "'audit'")) "]");
   fixture_health(0, "p1", "d", NULL);
   fixture_pass(FIXTURE_WINDOW);
   EXPECT("audit", "trigger failover error sluice|failover|a.example.com|global|A");
@@ -279,9 +268,9 @@ Test(alerts, failover_lasts_through_an_all_down) {
 
 /* Nothing is left by hand or by weights: that is no failure of health. */
 Test(alerts, nothing_left_by_hand_is_not_all_down) {
-  fixture_configure(
-      "[" TWO("a.example.com.", "\"alerts\":{\"on\":[\"failover\",\"all-down\",\"recovered\"]," TO(
-                                    "true", "\"audit\",\"pager\"")) "]");
+  fixture_configure("[" TWO(
+      "a.example.com.",
+      "'alerts':{'on':['failover','all-down','recovered']," TO("true", "'audit','pager'")) "]");
   fixture_overrides("[{\"kind\":\"status\",\"domain\":\"a.example.com.\",\"endpoint\":\"p1\","
                     "\"value\":2},{\"kind\":\"status\",\"domain\":\"a.example.com.\",\"endpoint\":"
                     "\"p2\",\"value\":2}]");
@@ -292,14 +281,11 @@ Test(alerts, nothing_left_by_hand_is_not_all_down) {
                  "serving p1; p1 disabled by hand, p2 disabled by hand");
 }
 
-Test(alerts, B33_keys_match_across_restarts) {
+#define ENDPOINTS_ONLY "'alerts':{'on':['endpoint','recovered']," TO("false", "'pager'")
 #define DOMAINS                                                                                    \
-  "[" TWO(                                                                                         \
-      "a.example.com.",                                                                            \
-      "\"alerts\":{\"on\":[\"endpoint\",\"recovered\"]," TO(                                       \
-          "false", "\"pager\"")) "," TWO("b.example.com.",                                         \
-                                         "\"alerts\":{\"on\":[\"endpoint\",\"recovered\"]," TO(    \
-                                             "false", "\"pager\"")) "]"
+  "[" TWO("a.example.com.", ENDPOINTS_ONLY) "," TWO("b.example.com.", ENDPOINTS_ONLY) "]"
+
+Test(alerts, B33_keys_match_across_restarts) {
   fixture_configure(DOMAINS);
   fixture_health(0, "p1", "d", NULL);
   fixture_health(1, "p1", "d", NULL); /* the same address in two domains */
@@ -422,8 +408,8 @@ Test(alerts, removed_from_the_configuration) {
   fixture_health(1, "p1", "d", NULL);
   fixture_pass(FIXTURE_WINDOW);
   json_decref(fixture_told(NULL));
-  fixture_configure("[" HEAD("b.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT(
-      "p2", "192.0.2.2") "]," GLOBAL("[[\"p2\",1]]") "," ALL TO("false", "\"pager\"") "}]");
+  fixture_configure("[" HEAD("b.example.com.") "'types':['A'],'endpoints':[" P2 "]," GLOBAL(
+      "[['p2',1]]") "," ALL TO("false", "'pager'") "}]");
   fixture_pass(FIXTURE_WINDOW);
   json_t *told = fixture_told("pager");
   cr_assert_eq(json_array_size(told), 2);
@@ -446,12 +432,10 @@ static char *many_domains(const char *alerts) {
   char *text = malloc(room);
   size_t used = 0;
   for (int i = 0; i < MANY; i++)
-    used += (size_t)snprintf(
-        text + used, room - used,
-        "%s{\"owner\":\"d%03d.example.com.\",\"ttl\":30,\"answers\":1,\"draw_per\":\"query\","
-        "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT("p1", "192.0.2.1") "," ENDPOINT(
-            "p2", "192.0.2.2") "]," GLOBAL("[[\"p1\",1]],[[\"p2\",1]]") ",%s}",
-        i == 0 ? "[" : ",", i, alerts);
+    used += (size_t)snprintf(text + used, room - used,
+                             "%s" HEAD("d%03d.example.com.") "'types':['A'],'endpoints':[" P1 "," P2
+                                                             "]," P1_THEN_P2 ",%s}",
+                             i == 0 ? "[" : ",", i, alerts);
   snprintf(text + used, room - used, "]");
   return text;
 }
@@ -462,8 +446,8 @@ static void set_many(int from, int to, const char *state) {
 }
 
 Test(alerts, B83_a_burst_is_one_message) {
-  char *domains = many_domains(
-      "\"alerts\":{\"on\":[\"endpoint\",\"recovered\"]," TO("false", "\"pager\",\"audit\""));
+  char *domains =
+      many_domains("'alerts':{'on':['endpoint','recovered']," TO("false", "'pager','audit'"));
   fixture_configure(domains);
   for (int part = 0; part < 5; part++) { /* within 5 s */
     set_many(part * MANY / 5, (part + 1) * MANY / 5, "d");
@@ -504,7 +488,7 @@ Test(alerts, B83_a_burst_is_one_message) {
 
 /* As many messages as there are kinds. */
 Test(alerts, B83_a_burst_by_kind) {
-  char *domains = many_domains(ALL TO("true", "\"audit\""));
+  char *domains = many_domains(ALL TO("true", "'audit'"));
   fixture_configure(domains);
   set_many(0, MANY, "d");
   fixture_pass(5 * FIXTURE_WINDOW);
@@ -536,7 +520,7 @@ Test(alerts, B83_flapping_is_bounded_and_marked) {
 }
 
 Test(alerts, B83_isolated_checker) {
-  char *domains = many_domains(ALL TO("true", "\"pager\",\"chat\""));
+  char *domains = many_domains(ALL TO("true", "'pager','chat'"));
   fixture_configure(domains);
   set_many(0, MANY, "d");
   fixture_pass(1000);
@@ -606,7 +590,7 @@ Test(alerts, keys_differ) {
 
 /* Nothing is lost when there is no room for messages. */
 Test(alerts, no_room_for_messages) {
-  char *domains = many_domains(ALL TO("true", "\"audit\""));
+  char *domains = many_domains(ALL TO("true", "'audit'"));
   fixture_configure(domains);
   fixture_full(true);
   fixture_health(0, "p1", "d", NULL);
@@ -633,11 +617,8 @@ Test(alerts, no_room_for_messages) {
 
 /* Families of an endpoint are one incident, and the second one is an update. */
 Test(alerts, families_of_an_endpoint) {
-  fixture_configure("[" HEAD(
-      "a.example.com.") "\"types\":[\"A\",\"AAAA\"],\"endpoints\":[{\"name\":\"e\","
-                        "\"enabled\":true,\"addresses\":[\"192.0.2.1\",\"2001:db8::1\"]}]"
-                        "," GLOBAL("[[\"e\",1]]") ",\"alerts\":{\"on\":[\"endpoint\","
-                                                  "\"recovered\"]," TO("false", "\"audit\"") "}]");
+  configure_one("'A','AAAA'", ENDPOINT("e", "'192.0.2.1','2001:db8::1'"), GLOBAL("[['e',1]]"),
+                "'endpoint','recovered'", "'audit'");
   fixture_health(0, "e", "ud", "timeout in connect");
   fixture_pass(FIXTURE_WINDOW);
   expect_summary("audit", "a.example.com: endpoint e is down over IPv6 (timeout in connect)");
@@ -655,16 +636,10 @@ Test(alerts, families_of_an_endpoint) {
 
 /* A failover is one of a type: IPv6 may be dead alone. */
 Test(alerts, types_fail_over_alone) {
-  fixture_configure("[" HEAD(
-      "a.example.com.") "\"types\":[\"A\",\"AAAA\"],\"endpoints\":["
-                        "{\"name\":\"e1\",\"enabled\":true,\"addresses\":[\"192.0.2.1\",\"2001:db8:"
-                        ":1\"]},"
-                        "{\"name\":\"e2\",\"enabled\":true,\"addresses\":[\"192.0.2.2\",\"2001:db8:"
-                        ":2\"]}]," GLOBAL("[[\"e1\",1]],[[\"e2\",1]]") ",\"alerts\":{\"on\":["
-                                                                       "\"failover\",\"all-down\","
-                                                                       "\"recovered\"]," TO(
-                                                                           "true",
-                                                                           "\"pager\"") "}]");
+  configure_one(
+      "'A','AAAA'",
+      ENDPOINT("e1", "'192.0.2.1','2001:db8::1'") "," ENDPOINT("e2", "'192.0.2.2','2001:db8::2'"),
+      GLOBAL("[['e1',1]],[['e2',1]]"), "'failover','all-down','recovered'", "'pager'");
   fixture_health(0, "e1", "ud", "timeout in connect");
   fixture_pass(FIXTURE_WINDOW);
   EXPECT("pager", "trigger failover error sluice|failover|a.example.com|global|AAAA");
@@ -676,11 +651,10 @@ Test(alerts, types_fail_over_alone) {
 }
 
 Test(alerts, host_names) {
-  fixture_configure("[" HEAD(
-      "a.example.com.") "\"types\":[\"CNAME\"],\"endpoints\":["
-                        "{\"name\":\"e1\",\"enabled\":true,\"host\":\"a.example.net.\"},"
-                        "{\"name\":\"e2\",\"enabled\":true,\"host\":\"b.example.net.\"}]," GLOBAL(
-                            "[[\"e1\",1]],[[\"e2\",1]]") "," ALL TO("true", "\"pager\"") "}]");
+  configure_one("'CNAME'",
+                "{'name':'e1','enabled':true,'host':'a.example.net.'},"
+                "{'name':'e2','enabled':true,'host':'b.example.net.'}",
+                GLOBAL("[['e1',1]],[['e2',1]]"), EVERYTHING, "'pager'");
   fixture_health(0, "e1", "dd", "name does not exist");
   fixture_pass(FIXTURE_WINDOW);
   json_t *told = fixture_told("pager");
@@ -695,16 +669,8 @@ Test(alerts, host_names) {
 /* From one level to the next while it is open: an update under the same key; and then straight
  * back. */
 Test(alerts, failover_goes_on) {
-  fixture_configure(
-      "[" HEAD("a.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT("e1", "192.0.2.1") "," ENDPOINT(
-          "e2", "192.0.2.2") "," ENDPOINT("e3",
-                                          "192.0.2.3") "]," GLOBAL("[[\"e1\",1]],[[\"e2\",1]],[["
-                                                                   "\"e3\",1]]") ",\"alerts\":{"
-                                                                                 "\"on\":["
-                                                                                 "\"failover\","
-                                                                                 "\"recovered\"]"
-                                                                                 "," TO("true",
-                                                                                        "\"audit\"") "}]");
+  configure_one("'A'", E1 "," E2 "," E3, GLOBAL("[['e1',1]],[['e2',1]],[['e3',1]]"),
+                "'failover','recovered'", "'audit'");
   fixture_health(0, "e1", "d", NULL);
   fixture_pass(FIXTURE_WINDOW);
   EXPECT("audit", "trigger failover error sluice|failover|a.example.com|global|A");
@@ -726,10 +692,7 @@ Test(alerts, failover_goes_on) {
 
 /* A weight of 0 in the configuration itself is neither health nor by hand. */
 Test(alerts, as_configured_is_no_incident) {
-  fixture_configure("[" HEAD("a.example.com.") "\"types\":[\"A\"],\"endpoints\":[" ENDPOINT(
-      "e1", "192.0.2.1") "," ENDPOINT("e2",
-                                      "192.0.2.2") "]," GLOBAL("[[\"e1\",0]],[[\"e2\",1]]") "," ALL
-                        TO("true", "\"audit\"") "}]");
+  configure_one("'A'", E1 "," E2, GLOBAL("[['e1',0]],[['e2',1]]"), EVERYTHING, "'audit'");
   fixture_health(0, "e1", "u", NULL);
   fixture_pass(FIXTURE_WINDOW);
   NOTHING(NULL);
