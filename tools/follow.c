@@ -231,12 +231,11 @@ int command_follow(int argc, char **argv) {
   const struct cli_spec spec = {
       .usage = "sluice follow URL [--data DIR] [--interval SECONDS] [--once]\n"
                "                  [--system FILE] [--socket PATH]",
-      .about =
-          "Serves on this machine what is deployed in the repository at URL (a path,\n"
-          "file://, ssh or anything else that git fetches from), with the same serials.\n"
-          "Goes on until it gets SIGTERM; SIGHUP makes it look at once.\n"
-          "Exit status with --once: 1 if nothing could be fetched, 3 if what was fetched\n"
-          "could not be made live.",
+      .about = "Serves on this machine what is deployed in the repository at URL (a path,\n"
+               "file://, ssh or anything else that git fetches from), with the same serials.\n"
+               "Goes on until it gets SIGTERM; SIGHUP makes it look at once.\n"
+               "Exit status with --once: 1 if nothing could be fetched, 3 if what was fetched\n"
+               "could not be made live.",
       .examples = "sluice follow git@primary.example.net:dns.git\n"
                   "sluice follow /srv/git/dns.git --data /var/lib/sluice --once",
       .options = options,

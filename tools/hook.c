@@ -229,9 +229,8 @@ bool deploy_branch(struct deploy_place *place, char *why) {
 static int post_receive(int argc, char **argv) {
   const struct cli_spec spec = {
       .usage = "sluice hook post-receive REPO",
-      .about =
-          "What git runs after a push is accepted (installed by `sluice hook install`):\n"
-          "makes the tip of the branch live.  Reads lines `OLD NEW REF`.",
+      .about = "What git runs after a push is accepted (installed by `sluice hook install`):\n"
+               "makes the tip of the branch live.  Reads lines `OLD NEW REF`.",
       .examples = "sluice hook post-receive /srv/git/dns.git",
       .min_args = 1,
       .max_args = 1,
