@@ -150,7 +150,7 @@ static bool add_subject(struct engine_test *test, const struct list_subject *sub
   return true;
 }
 
-/* In the order of the domain's endpoints. */
+/* In the order in which the list has the domain's endpoints. */
 static bool collect(struct engine_test *test, uint32_t domain, const char *endpoint, char *why) {
   const struct list *list = test->engine->list;
   const struct list_domain *d = &list->domains[domain];

@@ -73,8 +73,8 @@ def test_a_check_now_shows_each_phase(healthd, port):
     assert "FAILED" not in healthd.sluice("test", "cdn.example.com/good").stdout
     assert healthd.states() == {"127.0.0.11": "up", "127.0.0.12": "down"}
     results = json.loads(healthd.sluice("test", "cdn", "--json", status=1).stdout)["results"]
-    assert [(r["endpoint"], r["ok"]) for r in results] == [("good", True), ("bad", False)]
-    assert results[0]["phases_us"]["connect"] >= 0 and results[1]["phases_us"]["first_response"] is None
+    assert [(r["endpoint"], r["ok"]) for r in results] == [("bad", False), ("good", True)]
+    assert results[1]["phases_us"]["connect"] >= 0 and results[0]["phases_us"]["first_response"] is None
 
 
 def test_a_check_now_of_what_is_not_checked(healthd):
