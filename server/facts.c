@@ -229,10 +229,27 @@ struct work {
   atomic_bool failed;
 };
 
+enum { AHEAD_REGIONS = 4, AHEAD_LEVELS = 2 }; /* of a domain; what is more is not fetched */
+
+static void fetch_levels(const struct steer_domain *steer) {
+  uint32_t count = steer->region_count < AHEAD_REGIONS ? steer->region_count : AHEAD_REGIONS;
+  for (uint32_t r = 0; r < count; r++)
+    __builtin_prefetch(steer->regions[r].levels);
+}
+
+static void fetch_entries(const struct steer_domain *steer) {
+  uint32_t count = steer->region_count < AHEAD_REGIONS ? steer->region_count : AHEAD_REGIONS;
+  for (uint32_t r = 0; r < count; r++) {
+    const struct steer_region *region = &steer->regions[r];
+    for (uint32_t l = 0; l < region->level_count && l < AHEAD_LEVELS; l++)
+      __builtin_prefetch(region->levels[l].entries);
+  }
+}
+
 /* A domain is some pointers deep, and none of it is in the cache when a change touches many: each
  * step of the way is fetched while those before it are computed. */
 static void look_ahead(const struct work *work, size_t i, size_t end) {
-  enum { STEER = 12, PARTS = 8, LEVELS = 5, ENTRIES = 2 };
+  enum { STEER = 12, PARTS = 8, LEVELS = 5, ENTRIES = 2, LINE = 64 };
   const uint32_t *domains = work->refresh->domains;
   const struct view_domain *served = work->served->domains;
   if (i + STEER < end) {
@@ -241,14 +258,17 @@ static void look_ahead(const struct work *work, size_t i, size_t end) {
   }
   if (i + PARTS < end) {
     const struct steer_domain *steer = served[domains[i + PARTS]].steer;
-    __builtin_prefetch(steer->regions);
-    __builtin_prefetch(steer->endpoints);
-    __builtin_prefetch(steer->endpoints + 1);
+    size_t regions = steer->region_count * sizeof *steer->regions;
+    size_t endpoints = steer->endpoint_count * sizeof *steer->endpoints;
+    for (size_t at = 0; at < regions && at < AHEAD_REGIONS * sizeof *steer->regions; at += LINE)
+      __builtin_prefetch((const char *)steer->regions + at);
+    for (size_t at = 0; at < endpoints && at < AHEAD_REGIONS * sizeof *steer->endpoints; at += LINE)
+      __builtin_prefetch((const char *)steer->endpoints + at);
   }
   if (i + LEVELS < end)
-    __builtin_prefetch(served[domains[i + LEVELS]].steer->regions->levels);
+    fetch_levels(served[domains[i + LEVELS]].steer);
   if (i + ENTRIES < end)
-    __builtin_prefetch(served[domains[i + ENTRIES]].steer->regions->levels->entries);
+    fetch_entries(served[domains[i + ENTRIES]].steer);
 }
 
 /* Takes pieces of the list until there is none left, so that nobody waits for a thread that the
