@@ -4,7 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/name.h"
 #include "healthcheck/engine_private.h"
+#include "healthcheck/index.h"
 
 enum {
   USERS_MAX = 100, /* of a check that are named */
@@ -26,24 +28,38 @@ static int match_name(const char *given, size_t len, const char *name) {
   return name[len + 1] == '\0' ? 2 : 1;
 }
 
+/* The whole name, or INDEX_NONE; *begins: how many names begin with it, *first: one of them. */
+static uint32_t find_name(const struct list *list, const char *given, size_t len, uint32_t *begins,
+                          uint32_t *first) {
+  *begins = 0;
+  for (uint32_t i = 0; i < list->domain_count; i++) {
+    int match = match_name(given, len, list->domains[i].name);
+    if (match == 2)
+      return i;
+    if (match == 1 && (*begins)++ == 0)
+      *first = i;
+  }
+  return INDEX_NONE;
+}
+
 bool engine_find_domain(const struct engine *engine, const char *given, uint32_t *index,
                         char *why) {
+  const struct list *list = engine->list;
   size_t len = strlen(given);
-  uint32_t begins = 0;
   bool absolute = len > 0 && given[len - 1] == '.';
-  len -= absolute;
-  for (uint32_t i = 0; engine->list != NULL && i < engine->list->domain_count; i++) {
-    int match = match_name(given, len, engine->list->domains[i].name);
-    if (match == 2) {
-      *index = i;
-      return true;
-    }
-    if (match == 1 && !absolute && begins++ == 0)
-      *index = i;
+  uint32_t begins = 0, first = 0;
+  *index = list != NULL ? find_name(list, given, len - absolute, &begins, &first) : INDEX_NONE;
+  if (*index == INDEX_NONE && !absolute && list != NULL && list->default_zone != NULL) {
+    char name[2 * NAME_MAX_TEXT];
+    uint32_t others, other;
+    snprintf(name, sizeof name, "%.1000s.%.1000s", given, list->default_zone);
+    *index = find_name(list, name, strlen(name) - 1, &others, &other);
   }
-  if (begins == 1)
+  if (*index == INDEX_NONE && !absolute && begins == 1)
+    *index = first;
+  if (*index != INDEX_NONE)
     return true;
-  if (begins > 1)
+  if (begins > 1 && !absolute)
     snprintf(why, ENGINE_WHY, "%.200s could be several domains; write the whole name", given);
   else
     snprintf(why, ENGINE_WHY, "there is no domain %.200s with a health check", given);
@@ -65,7 +81,7 @@ bool engine_find_endpoint(const struct engine *engine, uint32_t domain, const ch
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
-/* Whose checks are wanted; `domain` INDEX_NONE: all. */
+/* Whose checks are wanted. */
 struct wanted {
   bool all, any_endpoint;
   uint32_t domain;

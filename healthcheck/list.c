@@ -15,6 +15,7 @@
 #include "healthcheck/index.h"
 #include "healthcheck/list_make.h"
 #include "zones/domain_json.h"
+#include "zones/domain_list.h"
 
 enum { LIST_FORMAT = 1 };
 
@@ -406,29 +407,49 @@ bool list_current(const char *data, char *build) {
   return len > 0;
 }
 
+/* What short names of domains end in; for people's convenience only, so that it may fail. */
+static char *read_default_zone(const char *folder) {
+  char why[DOMAIN_LIST_WHY];
+  char name[NAME_MAX_TEXT];
+  char *path = fs_join(folder, "domains.json");
+  struct domain_list *domains = path != NULL ? domain_list_open(path, why) : NULL;
+  const json_t *zone =
+      domains != NULL ? json_object_get(domain_list_header(domains), "default_zone") : NULL;
+  char *out = json_is_string(zone) && read_name(zone, name, why) ? strdup(name) : NULL;
+  domain_list_close(domains);
+  free(path);
+  return out;
+}
+
 struct list *list_read(const char *data, char *build, bool *missing, char *why) {
   *missing = !list_current(data, build);
   if (*missing) {
     fail(why, "there is no build in %.300s yet; `sluice build --out %.100s` makes one", data, data);
     return NULL;
   }
-  char *path = NULL;
+  char *folder = NULL;
   uint8_t *text = NULL;
   size_t len = 0;
   char reason[LIST_WHY];
   struct list *list = NULL;
   /* By what the link says and not through it: the list is that of `build` whatever happens. */
-  int rc = build[0] == '/' ? asprintf(&path, "%s/checks.json", build)
-                           : asprintf(&path, "%s/%s/checks.json", data, build);
-  if (rc < 0)
+  if (asprintf(&folder, "%s%s%s", build[0] == '/' ? "" : data, build[0] == '/' ? "" : "/", build) <
+      0) {
+    no_memory(why);
+    return NULL;
+  }
+  char *path = fs_join(folder, "checks.json");
+  if (path == NULL)
     no_memory(why);
   else if (fs_read(path, LIST_MAX_BYTES, &text, &len, why))
     list = list_parse((const char *)text, len, reason);
   if (text != NULL && list == NULL)
     fail(why, "%.200s: %.300s", path, reason);
+  if (list != NULL)
+    list->default_zone = read_default_zone(folder);
   free(text);
-  if (rc >= 0)
-    free(path);
+  free(path);
+  free(folder);
   return list;
 }
 

@@ -77,6 +77,7 @@ struct list {
   struct list_domain *domains;
   uint32_t probe_count, subject_count, domain_count;
   json_t *routes;                /* of alerts; never NULL */
+  char *default_zone;            /* of short names: absolute, with the final dot; or NULL */
   const uint32_t *probe_first;   /* the subjects of probe i are those from [i] up to [i + 1]: */
   const uint32_t *probe_subject; /* indexes of list.subjects */
   struct list_store *store;      /* what the pointers lead to */

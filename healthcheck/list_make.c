@@ -168,6 +168,7 @@ void list_free(struct list *list) {
   free(list->probes);
   free(list->subjects);
   json_decref(list->routes);
+  free(list->default_zone);
   free(list);
 }
 

@@ -65,6 +65,19 @@ def test_the_list_of_one_domain_or_endpoint(healthd):
     assert "cdn has no endpoint worse" in healthd.sluice("--domain", "cdn/worse", status=1).stderr
 
 
+def test_short_names_are_those_of_the_default_zone(tmp_path, make_config, port):
+    domain = healthlib.levels(port, "a: 127.0.0.11")
+    files = {"example.org/zone.yaml": sluicelib.ZONE}
+    files.update({f"example.org/{name}/domain.yaml": domain.replace(".11", ".12") for name in ("cdn", "other", "two")})
+    config = make_config({"cdn": domain, "two.deep": domain}, files=files)
+    with Healthd(sluicelib.build(config, tmp_path / "data")) as running:
+        assert set(running.checks(domain="cdn")) == {"127.0.0.11"}
+        assert set(running.checks(domain="cdn.example.org")) == {"127.0.0.12"}
+        assert set(running.checks(domain="other")) == {"127.0.0.12"}, "only one can be meant"
+        assert "could be several domains" in running.sluice("--domain", "two", status=1).stderr
+        assert "no domain cdn. with" in running.sluice("--domain", "cdn.", status=1).stderr
+
+
 def test_a_check_now_shows_each_phase(healthd, port):
     done = healthd.sluice("test", "cdn", status=1)
     assert f"good     good: 127.0.0.11, http, port {port}, /" in done.stdout
