@@ -351,6 +351,28 @@ def test_b94_a_stopped_process_makes_no_verdict_and_no_burst(tmp_path, make_conf
             endpoint.stop()
 
 
+def test_b94_jumps_of_the_wall_clock_change_nothing(tmp_path, make_config, port):
+    offset = tmp_path / "offset"
+    offset.write_text("0", encoding="ascii")
+    env = {**healthlib.clock_environment(tmp_path, offset), "TZ": "Pacific/Kiritimati"}
+    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12")}),
+                           tmp_path / "data")
+    with Endpoint("127.0.0.11", port) as endpoint, Healthd(data, env=env) as healthd:
+        healthd.wait_states(**{"127.0.0.11": "up", "127.0.0.12": "down"})
+        since = healthd.checks()["127.0.0.11"]["since"]
+        assert abs(since - time.time()) < 3600
+        for jump in (86400, -86400, -int(time.time()), 0):
+            mark, before, status = healthd.mark(), len(endpoint.times), healthd.status()
+            offset.write_text(str(jump), encoding="ascii")
+            wait_for(lambda: len(endpoint.times) >= before + 3, "the cadence goes on")
+            burst = endpoint.times[before:before + 3]
+            assert burst[2] - burst[0] > 0.3, "two intervals of 0.3 s, give or take some jitter"
+            assert healthd.states() == {"127.0.0.11": "up", "127.0.0.12": "down"}
+            assert healthd.checks()["127.0.0.11"]["since"] == since
+            assert "was up" not in "\n".join(healthd.lines[mark:]) and healthd.status()["pid"] == status["pid"]
+    assert healthlib.saved(healthd.state) == {"127.0.0.11": "up", "127.0.0.12": "down"}
+
+
 def test_b78_probes_are_spread_over_the_interval(tmp_path, make_config, port):
     count = 100
     domains = {f"d{i}": healthlib.levels(port, f"a: 127.0.2.{i}", more="interval: 4s, timeout: 1s, rise: 2, fall: 2")
