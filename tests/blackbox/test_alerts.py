@@ -214,6 +214,29 @@ def test_B83_flapping_endpoint(tmp_path, make_config, port, hook):
         assert [e["flapping"] for e in hook.documents()] == [False, False, True, True]
 
 
+def test_B83_isolated_checker(tmp_path, make_config, port, hook):
+    """All checks fail together: one alert about the checker, and none about what it checks."""
+    addresses = [f"127.0.0.{n}" for n in range(11, 23)]
+    names = [f"e{i}: {address}" for i, address in enumerate(addresses)]
+    site = Site(tmp_path, make_config, {"hook": {"format": "json", "url": hook.url}},
+                {"cdn": steered(port, *names, alerts="page: true, to: [hook]")}, window="2s")
+    endpoints = [Endpoint(address, port) for address in addresses]
+    with site.healthd() as healthd:
+        healthd.wait_states(**dict.fromkeys(addresses, "up"))
+        for endpoint in endpoints:
+            endpoint.stop()
+        (event,) = hook.wait(1)
+        assert (event["action"], event["kind"], event["severity"]) == ("trigger", "isolated", "error")
+        for endpoint in endpoints:
+            endpoint.start()
+        assert short(hook.wait(2)) == [("trigger", "isolated"), ("resolve", "isolated")]
+        healthd.wait_states(**dict.fromkeys(addresses, "up"))
+        assert healthd.status()["alerts"]["waiting"] == 0
+    assert len(hook.documents()) == 2
+    for endpoint in endpoints:
+        endpoint.stop()
+
+
 def test_chaos_kill_at_random(tmp_path, make_config, port, hook):
     """Killed again and again while an endpoint comes and goes: beginnings and ends alternate, and what comes twice
     has the same id."""

@@ -264,6 +264,24 @@ def test_certificates_are_verified(hook, drive, tmp_path):
     assert web.documents() == []
 
 
+def test_routes_come_and_go(hook, drive, tmp_path):
+    """A new route is told what is open; one that is gone gets nothing more, also when it hangs just now."""
+    web, other = hook(default="hang"), hook()
+    run = drive(tmp_path / "spool")
+    both = {"hook": {"format": "json", "url": web.url}, "other": {"format": "json", "url": other.url}}
+    run.configure(both, domain(on=["failover", "recovered"], to=["hook"]))
+    run.health("p1", "down")
+    web.wait(1)
+    run.configure({"other": both["other"]}, domain(on=["failover", "recovered"], to=["other"]))
+    run.health("p1", "down", quiet=True)
+    run.wait_log("the route hook is gone")
+    assert other.wait(1)[0]["action"] == "trigger"
+    run.health("p1", "up")
+    assert other.wait(2)[1]["action"] == "resolve"
+    run.end()
+    assert len(web.documents()) == 1
+
+
 # ---- the spool -----------------------------------------------------------------------------------
 
 
