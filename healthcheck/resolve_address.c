@@ -5,26 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool usable4(const uint8_t *b) {
-  if (b[0] == 0 || b[0] >= 224) /* "this network", multicast, reserved, broadcast */
-    return false;
-  return b[0] != 169 || b[1] != 254;
-}
-
-static bool usable6(const uint8_t *b) {
-  static const uint8_t zeros[15];
-  static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-  if (b[0] == 0xff || (b[0] == 0xfe && (b[1] & 0xc0) == 0x80))
-    return false;
-  if (memcmp(b, mapped, sizeof mapped) == 0)
-    return false;
-  return memcmp(b, zeros, sizeof zeros) != 0 || b[15] != 0;
-}
+#include "zones/endpoint_address.h"
 
 bool resolve_address_usable(const struct resolve_address *address) {
-  if (address->family == 4)
-    return usable4(address->bytes);
-  return address->family == 6 && usable6(address->bytes);
+  if (address->family != 4 && address->family != 6)
+    return false;
+  return endpoint_address_flaw(address->bytes, address->family == 6) == NULL;
 }
 
 size_t resolve_address_mix(const struct resolve_address *v4, size_t count4,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "zones/config_domain.h"
+#include "zones/endpoint_address.h"
 #include "zones/host_name.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -81,16 +82,34 @@ static bool not_an_address(struct domain_reading *d, const struct yaml_node *nod
   return false;
 }
 
+/* An address at which no endpoint can be is an error; that of an IPv4 address in IPv6 form says
+ * what to write. */
+static bool usable(struct domain_reading *d, const uint8_t *octets, bool v6,
+                   const struct yaml_node *node) {
+  char show[CONFIG_SHOW];
+  const char *flaw = endpoint_address_flaw(octets, v6);
+  if (flaw == NULL)
+    return true;
+  if (v6 && endpoint_address_is_mapped(octets) && endpoint_address_flaw(octets + 12, false) == NULL)
+    config_error(&d->file, node,
+                 "%s is %s, which no client can connect to; write %u.%u.%u.%u instead",
+                 config_show(node, show), flaw, octets[12], octets[13], octets[14], octets[15]);
+  else
+    config_error(&d->file, node,
+                 "%s is %s, where no endpoint can be; write the address that clients connect to",
+                 config_show(node, show), flaw);
+  return false;
+}
+
 static bool read_address(struct domain_reading *d, struct steer_endpoint *e,
                          const struct yaml_node *node) {
   uint8_t octets[16];
   if (node->kind != YAML_SCALAR)
     return not_an_address(d, node);
-  if (inet_pton(AF_INET, node->text, octets) == 1)
-    return add_address(d, e, octets, false, node);
-  if (inet_pton(AF_INET6, node->text, octets) == 1)
-    return add_address(d, e, octets, true, node);
-  return not_an_address(d, node);
+  bool v6 = inet_pton(AF_INET, node->text, octets) != 1;
+  if (v6 && inet_pton(AF_INET6, node->text, octets) != 1)
+    return not_an_address(d, node);
+  return usable(d, octets, v6, node) && add_address(d, e, octets, v6, node);
 }
 
 static bool read_host(struct domain_reading *d, struct steer_endpoint *e,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice check`: every rejection has its own message at its exact place, and good files pass."""
+import json
 import os
 import textwrap
 
@@ -92,6 +93,10 @@ DOMAIN_CASES = {
                     "192.0.2.4"),
     "bad IPv6 address": (domain(endpoints='{a: "2001:db8::g", b: 192.0.2.2}'), "1:16", "is not an address"),
     "address with leading zeros": (domain(endpoints="{a: 192.0.02.1, b: 192.0.2.2}"), "1:16", "is not an address"),
+    "IPv4-mapped address": (domain(endpoints='{a: "::ffff:192.0.2.1", b: 192.0.2.2}'), "1:16",
+                            "`::ffff:192.0.2.1` is an IPv4 address in IPv6 form", "write 192.0.2.1 instead"),
+    "mapped address of nobody": (domain(endpoints='{a: "::ffff:224.0.0.1", b: 192.0.2.2}'), "1:16",
+                                 "where no endpoint can be"),
     "last label all digits": (domain(endpoints="{a: cdn.example.1, b: 192.0.2.2}"), "1:16", "is not an address"),
     "prefix in the place of an address": (domain(endpoints="{a: 192.0.2.1/32, b: 192.0.2.2}"), "1:16", "`192.0.2.1/32`",
                                           "prefix length"),
@@ -712,6 +717,22 @@ def test_ttl_forms(tmp_path):
 def test_hosts(tmp_path):
     good(tmp_path, {D: domain(endpoints="{a: a.example.net, b: b.example.net.}")})
     good(tmp_path / "x", {D: domain(endpoints="{a: {host: a.example.net}, b: [b.example.net]}")})
+
+
+@pytest.mark.parametrize("address, what", [
+    ("0.0.0.0", "unspecified"), ("0.1.2.3", "unspecified"), ("::", "unspecified"), ("169.254.169.254", "link-local"),
+    ("fe80::1", "link-local"), ("febf::1", "link-local"), ("224.0.0.1", "multicast"), ("ff02::1", "multicast"),
+    ("240.0.0.1", "reserved"), ("255.255.255.255", "the broadcast address"), ("::ffff:0.0.0.0", "IPv4 address in IPv6")])
+def test_addresses_where_no_endpoint_can_be(tmp_path, address, what):
+    for endpoint, column in ((f'"{address}"', 16), (f'[192.0.2.1, "{address}"]', 28), (f'{{addresses: "{address}"}}', 28)):
+        bad(tmp_path, {D: domain(endpoints=f"{{a: {endpoint}, b: 192.0.2.2}}")},
+            (f"{D}:1:{column}", f"`{address}` is", what, "where no endpoint can be"))
+
+
+def test_private_and_loopback_addresses_are_fine(tmp_path):
+    addresses = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "223.255.255.255", "::1", "fd00::1",
+                 "fec0::1", "64:ff9b::1", "::1.2.3.4"]
+    good(tmp_path, {D: domain(endpoints=f"{{a: {json.dumps(addresses)}, b: [192.0.2.2, '2001:db8::2']}}")})
 
 
 def test_duplicate_address_is_a_warning(tmp_path):
