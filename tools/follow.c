@@ -21,7 +21,7 @@ enum { FETCH_SECONDS = 120, DEFAULT_INTERVAL = 10, MOST_INTERVAL = 86400 };
 struct follower {
   struct deploy_place place; /* of the mirror */
   const char *url;
-  int signals;     /* not -1: end on SIGTERM and SIGINT */
+  bool stoppable;  /* SIGTERM and SIGINT are blocked, and end it */
   bool checked;    /* what is recorded was made live by this process */
   char told[1024]; /* the last error, which is told once */
 };
@@ -158,7 +158,7 @@ static void tell(struct follower *f, const char *why) {
 static int go_round(struct follower *f, bool *stopped) {
   char why[DEPLOY_WHY] = "";
   enum follow_fetch fetched =
-      follow_fetch(f->place.repository, f->url, FETCH_SECONDS, f->signals, why);
+      follow_fetch(f->place.repository, f->url, FETCH_SECONDS, f->stoppable, why);
   *stopped = fetched == FOLLOW_FETCH_STOPPED;
   if (*stopped)
     return CLI_DONE;
@@ -185,7 +185,7 @@ static int run(struct follower *f, long interval) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, NULL);
-  f->signals = 0;
+  f->stoppable = true;
   bool stopped = false;
   fprintf(stderr, "sluice: following %s, every %ld s and at SIGHUP\n", f->url, interval);
   do
@@ -259,7 +259,7 @@ int command_follow(int argc, char **argv) {
     data = machine.deploy.data ? machine.deploy.data : machine.data;
   int status = CLI_FAILED;
   bool stopped = false;
-  struct follower f = {.url = argv[1], .signals = -1};
+  struct follower f = {.url = argv[1]};
   f.place.data = absolute_or_null(data);
   f.place.socket = absolute_or_null(socket);
   f.place.system = absolute_or_null(system);

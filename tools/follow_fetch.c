@@ -6,10 +6,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,16 +77,16 @@ static long now_ms(void) {
 }
 
 /* True if a signal waits that ends this program; it is left for who reads them. */
-static bool must_end(int signals) {
+static bool must_end(bool stoppable) {
   sigset_t pending;
-  return signals >= 0 && sigpending(&pending) == 0 &&
+  return stoppable && sigpending(&pending) == 0 &&
          (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
 enum listened { ENDED, LATE, STOPPED };
 
 /* Reads what git says until it ends. */
-static enum listened listen_to(int fd, int signals, unsigned seconds, char *output) {
+static enum listened listen_to(int fd, bool stoppable, unsigned seconds, char *output) {
   long end = now_ms() + (long)seconds * 1000;
   size_t used = 0;
   char chunk[1024];
@@ -94,10 +94,10 @@ static enum listened listen_to(int fd, int signals, unsigned seconds, char *outp
     long left = end - now_ms();
     if (left <= 0)
       return LATE;
-    /* A second at most: other signals than those that end this may wait in the descriptor. */
+    /* Signals are blocked, so they end no poll. */
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}};
     int n = poll(fds, 1, left > 200 ? 200 : (int)left);
-    if (must_end(signals))
+    if (must_end(stoppable))
       return STOPPED;
     if (n <= 0)
       continue;
@@ -131,8 +131,8 @@ static void pick_line(const char *output, char *line, size_t size) {
   snprintf(line, size, "%.*s", (int)strcspn(best, "\n"), best);
 }
 
-enum follow_fetch follow_fetch(const char *mirror, const char *url, unsigned seconds, int signals,
-                               char *why) {
+enum follow_fetch follow_fetch(const char *mirror, const char *url, unsigned seconds,
+                               bool stoppable, char *why) {
   char output[OUTPUT] = "";
   char line[512];
   int ends[2];
@@ -150,7 +150,7 @@ enum follow_fetch follow_fetch(const char *mirror, const char *url, unsigned sec
     close(ends[0]);
     return FOLLOW_FETCH_FAILED;
   }
-  enum listened heard = listen_to(ends[0], signals, seconds, output);
+  enum listened heard = listen_to(ends[0], stoppable, seconds, output);
   if (heard != ENDED)
     kill(-pid, SIGKILL);
   close(ends[0]);

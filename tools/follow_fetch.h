@@ -16,11 +16,11 @@ enum { FOLLOW_WHY = 1024 };
 enum follow_fetch { FOLLOW_FETCH_DONE, FOLLOW_FETCH_FAILED, FOLLOW_FETCH_STOPPED };
 
 /*
- * Runs `git fetch` of refs/sluice/deploys, for at most `seconds`.  `signals` is a signalfd, or -1;
- * when something can be read from it that ends this program, the fetch is ended and
- * FOLLOW_FETCH_STOPPED returned.  After a failure one line is in `why` (FOLLOW_WHY octets).
+ * Runs `git fetch` of refs/sluice/deploys, for at most `seconds`.  With `stoppable`, SIGTERM and
+ * SIGINT are blocked, and when one of them waits the fetch is ended and FOLLOW_FETCH_STOPPED
+ * returned.  After a failure one line is in `why` (FOLLOW_WHY octets).
  */
-enum follow_fetch follow_fetch(const char *mirror, const char *url, unsigned seconds, int signals,
-                               char *why);
+enum follow_fetch follow_fetch(const char *mirror, const char *url, unsigned seconds,
+                               bool stoppable, char *why);
 
 #endif
