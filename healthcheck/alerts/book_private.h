@@ -30,8 +30,9 @@ struct book_group {
   bool flapping;
   int64_t since; /* Unix ms */
   uint64_t total;
-  uint64_t open; /* members of which the end was not told yet */
-  char *names;   /* the first ones */
+  uint64_t open;        /* members of which the end was not told yet */
+  char *names;          /* the first ones */
+  char *domain, *owner; /* if all have the same, else NULL */
 };
 
 struct book {

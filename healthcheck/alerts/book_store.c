@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "healthcheck/alerts/book_private.h"
 
-enum { NAMES_ROOM = 600, ROUTE_NAME_MAX = 256, GROUPS_MAX = 10000 };
+enum { NAMES_ROOM = 600, TEXT_ROOM = 4096, ROUTE_NAME_MAX = 256, GROUPS_MAX = 10000 };
 
 /* ---- routes -----------------------------------------------------------------------------------
  */
@@ -102,6 +102,8 @@ void book_group_free(struct book_group *group) {
     return;
   free(group->route);
   free(group->names);
+  free(group->domain);
+  free(group->owner);
   free(group);
 }
 
@@ -112,10 +114,18 @@ static void add_name(char *names, const struct incident *incident) {
   snprintf(names + used, NAMES_ROOM - used, "%s%s", used != 0 ? ", " : "", name);
 }
 
+/* The text that all have, or NULL. */
+static const char *common(const char *so_far, const char *text, bool first) {
+  if (first)
+    return text;
+  return so_far != NULL && text != NULL && strcmp(so_far, text) == 0 ? so_far : NULL;
+}
+
 struct book_group *book_group_new(struct book *book, const struct book_route *route,
                                   enum incident_kind kind, const struct incident_link *first,
                                   int64_t now) {
   char names[NAMES_ROOM] = "";
+  const char *domain = NULL, *owner = NULL;
   struct book_group *group = calloc(1, sizeof *group);
   if (group == NULL || book->groups.count >= GROUPS_MAX)
     goto failed;
@@ -123,6 +133,8 @@ struct book_group *book_group_new(struct book *book, const struct book_route *ro
   group->since = now;
   for (const struct incident_link *link = first; link != NULL; link = link->chosen) {
     const struct incident *i = link->incident;
+    domain = common(domain, i->domain, group->total == 0);
+    owner = common(owner, i->owner, group->total == 0);
     if (group->total++ < BOOK_FIRST_NAMES)
       add_name(names, i);
     group->page = group->page || i->page;
@@ -135,9 +147,10 @@ struct book_group *book_group_new(struct book *book, const struct book_route *ro
   group->route = strdup(route->name);
   group->names = strdup(names);
   for (unsigned n = 0; n == 0 || map_get(&book->groups, group->key) != NULL; n++)
-    snprintf(group->key, sizeof group->key, "sluice|group|%s|%s|%s|%lld-%u",
-             incident_kind_name(kind), book->host, route->name, (long long)now, n);
-  if (group->route != NULL && group->names != NULL && map_put(&book->groups, group->key, group))
+    snprintf(group->key, sizeof group->key, "sluice|group|%s|%lld-%u|%.80s|%.80s",
+             incident_kind_name(kind), (long long)now, n, route->name, book->host);
+  if (group->route != NULL && group->names != NULL && incident_text(&group->domain, domain) &&
+      incident_text(&group->owner, owner) && map_put(&book->groups, group->key, group))
     return group;
 failed:
   book_group_free(group);
@@ -145,12 +158,13 @@ failed:
 }
 
 void book_group_record(struct book *book, const struct book_group *g) {
-  book->sink.record(book->sink.arg,
-                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:s}", "t", "group",
-                              "key", g->key, "route", g->route, "kind", incident_kind_name(g->kind),
-                              "severity", incident_severity_name(g->severity), "page", (int)g->page,
-                              "flapping", (int)g->flapping, "since", (json_int_t)g->since, "total",
-                              (json_int_t)g->total, "names", g->names));
+  book->sink.record(
+      book->sink.arg,
+      json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:s, s:s?, s:s?}", "t", "group",
+                "key", g->key, "route", g->route, "kind", incident_kind_name(g->kind), "severity",
+                incident_severity_name(g->severity), "page", (int)g->page, "flapping",
+                (int)g->flapping, "since", (json_int_t)g->since, "total", (json_int_t)g->total,
+                "names", g->names, "domain", g->domain, "owner", g->owner));
 }
 
 void book_group_remove(struct book *book, struct book_group *group) {
@@ -177,6 +191,8 @@ json_t *book_group_event(const struct book *book, const struct book_group *group
       .since = group->since,
       .count = group->total,
       .names = group->names,
+      .domain = group->domain,
+      .owner = group->owner,
   };
   return event_of_group(&event, action, book->host, now);
 }
@@ -334,7 +350,10 @@ static bool restore_group(struct book *book, const json_t *record) {
   group->total = (uint64_t)total;
   group->route = strdup(route);
   group->names = strdup(names != NULL ? names : "");
-  if (group->route != NULL && group->names != NULL && map_put(&book->groups, group->key, group))
+  if (group->route != NULL && group->names != NULL &&
+      incident_text(&group->domain, short_text(record, "domain", TEXT_ROOM)) &&
+      incident_text(&group->owner, short_text(record, "owner", TEXT_ROOM)) &&
+      map_put(&book->groups, group->key, group))
     return true;
   book_group_free(group);
   return false;

@@ -89,7 +89,8 @@ json_t *event_of_group(const struct event_group *group, enum event_action action
              (unsigned long long)group->count, plural(group->kind), group->names, more);
   json_t *event =
       common(action, group->key, group->kind, group->severity, summary, host, group->since, now);
-  return add(event, json_pack("{s:b, s:b, s:n, s:n, s:n, s:n, s:n, s:I}", "page", (int)group->page,
-                              "flapping", (int)group->flapping, "domain", "region", "type",
-                              "endpoint", "owner", "count", (json_int_t)group->count));
+  return add(event,
+             json_pack("{s:b, s:b, s:s?, s:n, s:n, s:n, s:s?, s:I}", "page", (int)group->page,
+                       "flapping", (int)group->flapping, "domain", group->domain, "region", "type",
+                       "endpoint", "owner", group->owner, "count", (json_int_t)group->count));
 }

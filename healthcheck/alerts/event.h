@@ -38,7 +38,9 @@ struct event_group {
   bool flapping;
   int64_t since;
   uint64_t count;
-  const char *names; /* "a, b, c" */
+  const char *names;  /* "a, b, c" */
+  const char *domain; /* if all are of the same one, else NULL */
+  const char *owner;  /* likewise */
 };
 json_t *event_of_group(const struct event_group *group, enum event_action action, const char *host,
                        int64_t now);

@@ -700,3 +700,37 @@ Test(alerts, as_configured_is_no_incident) {
   fixture_pass(FIXTURE_WINDOW);
   EXPECT("audit", "trigger endpoint info sluice|endpoint|a.example.com|e1");
 }
+
+/* Many regions of one domain are one message about that domain. */
+Test(alerts, regions_of_one_domain_together) {
+  char regions[1500] =
+      "'regions':[{'name':'global','atoms':['global'],'levels':[[['e1',1]],[['e2',1]]]}";
+  static const char *const more[] = {"eu", "na", "sa", "as", "oc", "af"};
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    char one[150];
+    snprintf(one, sizeof one,
+             ",{'name':'%s','atoms':['continent:%s'],'levels':[[['e1',1]],[['e2',1]]]}", more[i],
+             more[i]);
+    strcat(regions, one);
+  }
+  strcat(regions, "]");
+  configure_one("'A'", E1 "," E2, regions, "'failover','recovered'", "'audit'");
+  fixture_health(0, "e1", "d", NULL);
+  fixture_pass(FIXTURE_WINDOW);
+  json_t *told = fixture_told("audit");
+  cr_assert_eq(json_array_size(told), 1);
+  cr_expect_str_eq(fixture_text(told, 0, "domain"), "a.example.com");
+  cr_expect_str_eq(fixture_text(told, 0, "summary"),
+                   "7 regions fail over: a.example.com global (A), a.example.com eu (A), "
+                   "a.example.com na (A), a.example.com sa (A), a.example.com as (A), ...");
+  json_decref(told);
+  fixture_restart();
+  configure_one("'A'", E1 "," E2, regions, "'failover','recovered'", "'audit'");
+  fixture_quiet(0, "e1", "u", NULL);
+  fixture_pass(FIXTURE_WINDOW);
+  told = fixture_told("audit");
+  cr_assert_eq(json_array_size(told), 1);
+  cr_expect_str_eq(fixture_text(told, 0, "action"), "resolve");
+  cr_expect_str_eq(fixture_text(told, 0, "domain"), "a.example.com");
+  json_decref(told);
+}
