@@ -213,26 +213,71 @@ static char *absolute_or_null(const char *path) {
   return out;
 }
 
+struct follow_options {
+  const char *url, *data, *settings, *system, *socket, *interval;
+  bool once;
+};
+
+/* What the command line does not say the machine's settings do. */
+static bool complete(struct follow_options *o, struct machine *machine) {
+  if (!o->settings)
+    o->settings = o->system;
+  /* Settings that are broken hinder nobody who does not need them. */
+  if ((!o->data || !o->url) && !machine_read(machine, o->settings))
+    return false;
+  if (!o->settings && access(MACHINE_SETTINGS, F_OK) == 0)
+    o->settings = MACHINE_SETTINGS;
+  if (!o->system)
+    o->system = o->settings;
+  if (!o->data)
+    o->data = machine->deploy.data ? machine->deploy.data : machine->data;
+  if (!o->url)
+    o->url = machine->deploy.follow;
+  return true;
+}
+
+static int follow(const struct follow_options *o, long interval) {
+  char why[DEPLOY_WHY] = "";
+  bool stopped = false;
+  int status = CLI_FAILED;
+  if (!o->url)
+    return cli_usage(
+        "which repository? Name its URL, or write `deploy: {follow: URL}` into " MACHINE_SETTINGS);
+  if (!o->data)
+    return cli_usage("--data is missing; name the folder of the builds with --data DIR");
+  struct follower f = {.url = o->url};
+  f.place.data = absolute_or_null(o->data);
+  f.place.socket = absolute_or_null(o->socket);
+  f.place.system = absolute_or_null(o->system);
+  if (!f.place.data)
+    cli_error("out of memory");
+  else if (!set_up(&f, why))
+    cli_error("%s", why);
+  else
+    status = o->once ? go_round(&f, &stopped) : run(&f, interval);
+  deploy_place_free(&f.place);
+  return status;
+}
+
 int command_follow(int argc, char **argv) {
-  const char *data = NULL, *system = NULL, *socket = NULL, *interval_text = NULL;
-  bool once = false;
+  struct follow_options o = {0};
   long interval;
   const struct cli_option options[] = {
-      {"data", "DIR", "folder of the builds (default: `data:` of the\nmachine's settings)", &data,
+      {"data", "DIR", "folder of the builds (default: `data:` of the\nmachine's settings)", &o.data,
        NULL},
-      {"interval", "SECONDS", "look so often (default 10)", &interval_text, NULL},
-      {"once", NULL, "look once, and end", NULL, &once},
-      {"system", "FILE",
-       "the machine's settings, to look exec checks up\n(default: " MACHINE_SETTINGS
-       ", if it exists)",
-       &system, NULL},
-      {"socket", "PATH", CLIENT_SOCKET_HELP, &socket, NULL},
+      {"interval", "SECONDS", "look so often (default 10)", &o.interval, NULL},
+      {"once", NULL, "look once, and end", NULL, &o.once},
+      {"settings", "FILE", MACHINE_HELP, &o.settings, NULL},
+      {"system", "FILE", "look exec checks up there (default: the machine's\nsettings)", &o.system,
+       NULL},
+      {"socket", "PATH", CLIENT_SOCKET_HELP, &o.socket, NULL},
   };
   const struct cli_spec spec = {
-      .usage = "sluice follow URL [--data DIR] [--interval SECONDS] [--once]\n"
-               "                  [--system FILE] [--socket PATH]",
+      .usage = "sluice follow [URL] [--data DIR] [--interval SECONDS] [--once]\n"
+               "                    [--settings FILE] [--system FILE] [--socket PATH]",
       .about = "Serves on this machine what is deployed in the repository at URL (a path,\n"
-               "file://, ssh or anything else that git fetches from), with the same serials.\n"
+               "file://, ssh or anything else that git fetches from; default: `follow:` in\n"
+               "`deploy:` of the settings), with the same serials.\n"
                "Goes on until it gets SIGTERM; SIGHUP makes it look at once.\n"
                "Exit status with --once: 1 if nothing could be fetched, 3 if what was fetched\n"
                "could not be made live.",
@@ -240,36 +285,19 @@ int command_follow(int argc, char **argv) {
                   "sluice follow /srv/git/dns.git --data /var/lib/sluice --once",
       .options = options,
       .option_count = CLI_COUNT(options),
-      .min_args = 1,
       .max_args = 1,
   };
   size_t count;
-  char why[DEPLOY_WHY] = "";
   enum cli_next next = cli_parse(&spec, argc, argv, &count);
   if (next != CLI_GO_ON)
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
-  if (!read_interval(interval_text, &interval))
+  if (!read_interval(o.interval, &interval))
     return cli_usage("--interval must be a number of seconds from 1 to %d", MOST_INTERVAL);
-  if (!system && access(MACHINE_SETTINGS, F_OK) == 0)
-    system = MACHINE_SETTINGS;
+  o.url = count ? argv[1] : NULL;
   struct machine machine = {0};
-  if (!data && !machine_read(&machine, system))
+  if (!complete(&o, &machine))
     return CLI_FAILED;
-  if (!data)
-    data = machine.deploy.data ? machine.deploy.data : machine.data;
-  int status = CLI_FAILED;
-  bool stopped = false;
-  struct follower f = {.url = argv[1]};
-  f.place.data = absolute_or_null(data);
-  f.place.socket = absolute_or_null(socket);
-  f.place.system = absolute_or_null(system);
-  if (!f.place.data)
-    status = cli_usage("--data is missing; name the folder of the builds with --data DIR");
-  else if (!set_up(&f, why))
-    cli_error("%s", why);
-  else
-    status = once ? go_round(&f, &stopped) : run(&f, interval);
-  deploy_place_free(&f.place);
+  int status = follow(&o, interval);
   machine_close(&machine);
   return status;
 }

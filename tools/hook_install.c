@@ -234,10 +234,10 @@ int command_hook_install(int argc, char **argv) {
   enum cli_next next = cli_parse(&spec, argc, argv, &count);
   if (next != CLI_GO_ON)
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
-  struct machine machine;
+  struct machine machine = {0};
   if (!system && access(MACHINE_SETTINGS, F_OK) == 0)
     system = MACHINE_SETTINGS;
-  if (!machine_read(&machine, system))
+  if (!(data && socket) && !machine_read(&machine, system))
     return CLI_FAILED;
   if (!branch)
     branch = machine.deploy.branch ? machine.deploy.branch : "main";

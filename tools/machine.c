@@ -26,8 +26,8 @@ static bool take(const char *path, const struct yaml_node *root, const char *key
 
 static bool take_deploy(struct machine_deploy *deploy, const char *path,
                         const struct yaml_node *root) {
-  static const char *const keys[] = {"repository", "branch", "data"};
-  char **places[] = {&deploy->repository, &deploy->branch, &deploy->data};
+  static const char *const keys[] = {"repository", "branch", "data", "follow"};
+  char **places[] = {&deploy->repository, &deploy->branch, &deploy->data, &deploy->follow};
   const struct yaml_node *section = yaml_get(root, "deploy");
   if (!section)
     return true;
@@ -102,6 +102,7 @@ void machine_close(struct machine *machine) {
   free(machine->deploy.repository);
   free(machine->deploy.branch);
   free(machine->deploy.data);
+  free(machine->deploy.follow);
   free(machine->healthd);
   *machine = (struct machine){0};
 }

@@ -18,7 +18,8 @@
 struct machine_deploy {
   char *repository; /* to which configurations are pushed */
   char *branch;
-  char *data; /* folder of the builds, where it is not `data:` */
+  char *data;   /* folder of the builds, where it is not `data:` */
+  char *follow; /* URL of another machine's repository */
 };
 
 struct machine {

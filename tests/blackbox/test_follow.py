@@ -221,6 +221,20 @@ def test_a_repository_without_deploys(tmp_path):
     assert "nothing was deployed" in said
 
 
+def test_all_from_the_settings(site, tmp_path):
+    """As the service runs it."""
+    data, control = tmp_path / "d", tmp_path / "c.sock"
+    settings = tmp_path / "sluice.yaml"
+    settings.write_text(f"data: {data}\ncontrol: {control}\ndeploy: {{follow: {site.bare}}}\n", encoding="ascii")
+    sluicelib.sluice("follow", "-c", settings, "--once", status=3)
+    with sluicelib.Server(data, control=str(control)) as server:
+        sluicelib.sluice("follow", "-c", settings, "--once")
+        assert sluicelib.rdata(server.ask("cdn.example.com.")) == site.ask()
+        assert "#1" in sluicelib.sluice("deploys", "-c", settings).stdout
+    settings.write_text(f"data: {data}\n", encoding="ascii")
+    assert "which repository?" in sluicelib.sluice("follow", "-c", settings, "--once", status=2).stderr
+
+
 def test_kill_at_any_moment(site, follower):
     """What one process has begun the next one ends."""
     library = toollib.fault_library()[1]
