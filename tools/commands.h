@@ -19,5 +19,6 @@ int command_deploys(int argc, char **argv);
 int command_rollback(int argc, char **argv);
 int command_follow(int argc, char **argv);
 int command_endpoints(int argc, char **argv);
+int command_sync(int argc, char **argv);
 
 #endif

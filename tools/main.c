@@ -14,6 +14,7 @@ static const struct cli_command commands[] = {
     {"build", command_build, "make what the server serves from a configuration"},
     {"explain", command_explain, "show how a steered name is answered, layer by layer"},
     {"endpoints", command_endpoints, "see and move the traffic of steered names"},
+    {"sync", command_sync, "bring other DNS providers level"},
     {"health", command_health, "what is checked and what came of it; check now; force a state"},
     {"hook", command_hook, "deploys by `git push`"},
     {"deploys", command_deploys, "what was deployed when, and by whom"},

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sluice sync plan`, `apply` and `drift`. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/cli.h"
+#include "tools/client.h"
+#include "tools/machine.h"
+#include "tools/sync/run.h"
+
+enum { DIGEST_LEAST = 12 };
+
+/* What the three commands have in common. */
+struct flags {
+  struct sync_options options;
+  bool json, verbose;
+  bool take_over, ns_change, last, large;
+};
+
+#define COMMON_OPTIONS(f)                                                                          \
+  {"config", "DIR", "the configuration directory (default: the\ncommit of the current build)",     \
+   &(f)->options.config, NULL},                                                                    \
+      {"git", "REPO", "the configuration in this git repository", &(f)->options.git, NULL},        \
+      {"commit", "REV", "which commit of it", &(f)->options.commit, NULL},                         \
+      {"provider", "P[,P...]", "only these providers", &(f)->options.provider, NULL},              \
+      {"settings", "FILE", MACHINE_HELP, &(f)->options.settings, NULL},                            \
+      {"socket", "PATH", CLIENT_SOCKET_HELP, &(f)->options.socket, NULL},                          \
+      {"verbose", NULL, "list every record that is left alone", NULL, &(f)->verbose}, {            \
+    "json", NULL, "print JSON", NULL, &(f)->json                                                   \
+  }
+
+#define CONSENT_OPTIONS(f)                                                                         \
+  {"take-over", NULL, "also change records that somebody else\nmade, and mark them as ours", NULL, \
+   &(f)->take_over},                                                                               \
+      {"allow-ns-change", NULL, "also change the NS records of the apex", NULL, &(f)->ns_change},  \
+      {"allow-last", NULL, "also delete the last steered name of a zone", NULL, &(f)->last}, {     \
+    "allow-large", NULL, "also update or delete more than 30 % of a\nzone's records", NULL,        \
+        &(f)->large                                                                                \
+  }
+
+static int check(struct flags *f, char **argv, size_t args) {
+  struct sync_options *o = &f->options;
+  if (!o->git != !o->commit)
+    return cli_usage("--git and --commit go together; give both");
+  if (o->git && o->config)
+    return cli_usage("--config and --git exclude each other; give one");
+  o->args = argv + 1;
+  o->arg_count = args;
+  o->consents = (f->take_over ? (unsigned)SYNC_TAKE_OVER : 0) |
+                (f->ns_change ? (unsigned)SYNC_NS_CHANGE : 0) |
+                (f->last ? (unsigned)SYNC_LAST : 0) | (f->large ? (unsigned)SYNC_LARGE : 0);
+  return CLI_DONE;
+}
+
+static bool print_json(const struct sync_run *run, const char *kind) {
+  json_t *document = sync_json(run, kind);
+  if (!document)
+    cli_error("out of memory");
+  bool ok = document && cli_print_json(document);
+  json_decref(document);
+  return ok;
+}
+
+/* The first error of each provider on stderr, where stdout is for a program. */
+static void print_errors(const struct sync_run *run) {
+  for (size_t i = 0; i < run->target_count; i++)
+    if (run->targets[i].state == SYNC_FAILED || run->targets[i].state == SYNC_PARTIAL)
+      cli_error("%s", run->targets[i].error.text);
+}
+
+/* ---- plan ----------------------------------------------------------------------------------- */
+
+int sync_plan_command(int argc, char **argv) {
+  struct flags f = {0};
+  const struct cli_option options[] = {COMMON_OPTIONS(&f), CONSENT_OPTIONS(&f)};
+  const struct cli_spec spec = {
+      .usage = "sluice sync plan [ZONE|DOMAIN...] [--provider P,...] [--config DIR]",
+      .about = "Reads what each provider holds and shows what would change there: record sets\n"
+               "with old and new values, shares of answers before and after, what the provider\n"
+               "cannot express, and a digest for `sluice sync apply --digest`.  Sends no request\n"
+               "that writes.  Exit status: 3 if a provider could not be read, or if something\n"
+               "would be held back.",
+      .examples = "sluice sync plan\n"
+                  "sluice sync plan tm.example.com --provider dns-a\n"
+                  "sluice sync plan cdn --config . --json",
+      .options = options,
+      .option_count = CLI_COUNT(options),
+      .max_args = (size_t)argc,
+  };
+  size_t args;
+  enum cli_next next = cli_parse(&spec, argc, argv, &args);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  int status = check(&f, argv, args);
+  if (status != CLI_DONE)
+    return status;
+  struct sync_run run;
+  status = sync_run_open(&run, &f.options);
+  if (status == CLI_DONE) {
+    sync_run_plan(&run);
+    status = sync_run_status(&run);
+    if (f.json && !print_json(&run, "plan"))
+      status = CLI_FAILED;
+    if (!f.json)
+      sync_show_plan(&run, f.verbose);
+    if (!cli_flush())
+      status = CLI_FAILED;
+    print_errors(&run);
+  }
+  sync_run_close(&run);
+  return status;
+}
+
+/* ---- apply ---------------------------------------------------------------------------------- */
+
+static size_t to_do(const struct sync_run *run) {
+  size_t count = 0;
+  for (size_t i = 0; i < run->target_count; i++)
+    for (size_t k = 0; run->targets[i].state == SYNC_PLANNED && k < run->targets[i].plan.count; k++)
+      count += run->targets[i].plan.items[k].held == 0;
+  return count;
+}
+
+/* True if the digest is that of the plan: whole, or its beginning. */
+static bool digest_fits(const struct sync_run *run, const char *given) {
+  char digest[SYNC_DIGEST] = "";
+  size_t len = strlen(given);
+  if (!sync_run_digest(run, digest))
+    return false;
+  if (len >= DIGEST_LEAST && strncmp(digest, given, len) == 0)
+    return true;
+  cli_error("nothing was changed: the plan is not the one that was seen, its digest is now %s; "
+            "look at `sluice sync plan` again",
+            digest);
+  return false;
+}
+
+static bool ask(size_t count) {
+  char line[16] = "";
+  fprintf(stderr, "Make %zu change%s? (yes or no) ", count, cli_s((long long)count));
+  fflush(stderr);
+  if (fgets(line, sizeof line, stdin) && (strcmp(line, "yes\n") == 0 || strcmp(line, "y\n") == 0))
+    return true;
+  cli_error("nothing was changed");
+  return false;
+}
+
+static int apply(struct sync_run *run, const struct flags *f, const char *digest, bool yes) {
+  sync_run_plan(run);
+  if (digest && !digest_fits(run, digest))
+    return CLI_FAILED;
+  size_t count = to_do(run);
+  if (!f->json)
+    sync_show_plan(run, f->verbose);
+  if (!cli_flush())
+    return CLI_FAILED;
+  if (count > 0 && !yes && !digest && !ask(count))
+    return CLI_FAILED;
+  sync_run_apply(run);
+  int status = sync_run_status(run);
+  if (f->json && !print_json(run, "apply"))
+    status = CLI_PARTIAL;
+  if (!f->json)
+    sync_show_result(run);
+  if (!cli_flush() && status == CLI_DONE)
+    status = CLI_PARTIAL;
+  print_errors(run);
+  return status;
+}
+
+int sync_apply_command(int argc, char **argv) {
+  struct flags f = {0};
+  const char *digest = NULL;
+  bool yes = false;
+  const struct cli_option options[] = {
+      {"yes", NULL, "do not ask", NULL, &yes},
+      {"digest", "HEX", "only if the plan is the one with this digest\n(or its first 12 digits)",
+       &digest, NULL},
+      CONSENT_OPTIONS(&f),
+      COMMON_OPTIONS(&f),
+  };
+  const struct cli_spec spec = {
+      .usage = "sluice sync apply [ZONE|DOMAIN...] [--provider P,...] [--yes | --digest HEX]",
+      .about =
+          "Plans as `sluice sync plan`, asks, makes the changes at all providers at once, and\n"
+          "reads them again: only what is then seen there counts as done.  What fails at\n"
+          "one provider does not stop the others; run it again when the cause is gone.\n"
+          "Changes that need a consent that was not given are held back.\n"
+          "Exit status: 3 if not all could be done, or something is held back.",
+      .examples = "sluice sync apply\n"
+                  "sluice sync apply tm.example.com --yes\n"
+                  "sluice sync apply --digest 5f2c8e1b90aa --allow-ns-change",
+      .options = options,
+      .option_count = CLI_COUNT(options),
+      .max_args = (size_t)argc,
+  };
+  size_t args;
+  enum cli_next next = cli_parse(&spec, argc, argv, &args);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  int status = check(&f, argv, args);
+  if (status != CLI_DONE)
+    return status;
+  if (!yes && !digest && (!isatty(STDIN_FILENO) || f.json))
+    return cli_usage("nobody can be asked here; give --digest of the plan that was seen, or --yes");
+  struct sync_run run;
+  status = sync_run_open(&run, &f.options);
+  if (status == CLI_DONE)
+    status = apply(&run, &f, digest, yes);
+  sync_run_close(&run);
+  return status;
+}
+
+/* ---- drift ---------------------------------------------------------------------------------- */
+
+static int drift_status(const struct sync_run *run) {
+  size_t failed = 0;
+  size_t differ = 0;
+  for (size_t i = 0; i < run->target_count; i++) {
+    const struct sync_plan *plan = &run->targets[i].plan;
+    failed += run->targets[i].state == SYNC_FAILED;
+    differ += plan->creates + plan->updates + plan->deletes > 0;
+  }
+  if (failed == run->target_count)
+    return CLI_FAILED;
+  return failed + differ > 0 ? CLI_PARTIAL : CLI_DONE;
+}
+
+int sync_drift_command(int argc, char **argv) {
+  struct flags f = {0};
+  const struct cli_option options[] = {COMMON_OPTIONS(&f)};
+  const struct cli_spec spec = {
+      .usage = "sluice sync drift [ZONE|DOMAIN...] [--provider P,...] [--config DIR]",
+      .about = "Compares what each provider holds with the configuration, and the providers with\n"
+               "one another.  Changes nothing.\n"
+               "Exit status: 3 if anything differs or a provider could not be read.",
+      .examples = "sluice sync drift\n"
+                  "sluice sync drift cdn --json",
+      .options = options,
+      .option_count = CLI_COUNT(options),
+      .max_args = (size_t)argc,
+  };
+  size_t args;
+  enum cli_next next = cli_parse(&spec, argc, argv, &args);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  int status = check(&f, argv, args);
+  if (status != CLI_DONE)
+    return status;
+  struct sync_run run;
+  status = sync_run_open(&run, &f.options);
+  if (status == CLI_DONE) {
+    sync_run_plan(&run);
+    status = drift_status(&run);
+    if (f.json && !print_json(&run, "drift"))
+      status = CLI_FAILED;
+    if (!f.json)
+      sync_show_drift(&run, f.verbose);
+    if (!cli_flush())
+      status = CLI_FAILED;
+    print_errors(&run);
+  }
+  sync_run_close(&run);
+  return status;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading, planning and applying: a thread for each provider. */
+#include "tools/sync/run.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/secret.h"
+#include "tools/cli.h"
+#include "zones/record.h"
+
+/* What one thread works on. */
+struct worker {
+  struct sync_run *run;
+  struct sync_provider *provider;
+  bool apply;
+  pthread_t thread;
+  bool started;
+};
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static bool get_secret(void *arg, const char *name, char *out, size_t size, char *why) {
+  const struct sync_run *run = arg;
+  struct secret secret;
+  if (!secret_read(run->secrets, name, &secret, why))
+    return false;
+  bool fits = secret.length < size;
+  if (fits)
+    memcpy(out, secret.text, secret.length + 1);
+  else
+    snprintf(why, SECRET_WHY, "the secret %.100s is too long", name);
+  secret_wipe(&secret);
+  return fits;
+}
+
+static void *open_provider(const struct worker *w, struct provider_error *error) {
+  const struct provider_context context = {
+      .name = w->provider->name,
+      .settings = w->provider->settings,
+      .secret = get_secret,
+      .secret_arg = w->run,
+      .marker = w->provider->mark,
+      .read_only = !w->apply,
+  };
+  return w->provider->kind->open(&context, error);
+}
+
+/* ---- what should be there ------------------------------------------------------------------- */
+
+static bool flush(struct sync_target *t, const struct model_rr *rr, json_t *values) {
+  char name[NAME_MAX_TEXT];
+  char type[16];
+  return provider_add_rrset(&t->desired, name_to_text(name, rr->owner),
+                            record_type_text(rr->type, type), rr->ttl, values);
+}
+
+static bool add_static(struct sync_target *t) {
+  const struct model_zone *zone = t->zone->zone;
+  for (size_t i = 0, end; i < zone->rr_count; i = end) {
+    const struct model_rr *first = &zone->rrs[i];
+    json_t *values = json_array();
+    bool ok = values;
+    for (end = i; end < zone->rr_count && zone->rrs[end].type == first->type &&
+                  name_equal(zone->rrs[end].owner, first->owner);
+         end++) {
+      char *text =
+          ok ? provider_rdata_wire(first->type, zone->rrs[end].rdata, zone->rrs[end].rdata_len)
+             : NULL;
+      ok = text && json_array_append_new(values, json_string(text)) == 0;
+      free(text);
+    }
+    if (!ok || first->type == RECORD_SOA) {
+      json_decref(values);
+      if (!ok)
+        return false;
+      continue;
+    }
+    if (!flush(t, first, values))
+      return false;
+  }
+  return true;
+}
+
+static bool allows(const struct model_domain *domain, const char *provider, const char *layer) {
+  size_t i;
+  const json_t *item;
+  const json_t *options = json_object_get(domain->providers, provider);
+  json_array_foreach(json_object_get(options, "allow_loss"), i, item) {
+    if (json_is_string(item) && strcmp(json_string_value(item), layer) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* A lost layer that the domain does not allow. */
+static bool judge_loss(struct sync_target *t, size_t d) {
+  const struct provider_fidelity *f = &t->fidelity[d];
+  for (int layer = 0; layer < PROVIDER_LAYERS; layer++) {
+    const char *name = provider_layer_name((enum provider_layer)layer);
+    char *why;
+    if (f->grade[layer] != FIDELITY_LOST ||
+        allows(t->zone->zone->domains + d, t->provider->name, name))
+      continue;
+    if (asprintf(&why, "%s would be lost (%s)", name, f->why[layer]) < 0)
+      return false;
+    t->refusals[t->refusal_count++] = (struct sync_refusal){t->zone->domains[d].name, why};
+    return true;
+  }
+  return true;
+}
+
+static bool compile(struct sync_target *t, void *self) {
+  const struct sync_zone *zone = t->zone;
+  const char *health = json_string_value(json_object_get(t->provider->settings, "health"));
+  bool pushed = !health ? !t->provider->kind->can.native : strcmp(health, "pushed") == 0;
+  for (size_t i = 0; i < zone->zone->domain_count; i++) {
+    const struct sync_domain *d = &zone->domains[i];
+    struct provider_domain domain = {
+        .steer = d->domain->steer,
+        .name = d->name,
+        .health = health && strcmp(health, "none") == 0 ? NULL : d->domain->health,
+        .facts = {.status = pushed ? d->status : d->manual, .weights = d->weights},
+        .pushed = pushed,
+    };
+    if (!t->provider->kind->compile(self, &domain, &t->desired, &t->fidelity[i], &t->error))
+      return false;
+    if (!judge_loss(t, i))
+      return provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", t->provider->name);
+  }
+  return true;
+}
+
+/* ---- documents ------------------------------------------------------------------------------ */
+
+/* The document that objects of one domain stand for, or NULL. */
+static json_t *document(struct sync_target *t, void *self, const struct provider_objects *objects,
+                        const char *domain) {
+  struct provider_error ignored;
+  const struct provider_object **mine = malloc((objects->count + 1) * sizeof *mine);
+  size_t count = 0;
+  bool opaque = false;
+  for (size_t i = 0; mine && i < objects->count; i++)
+    if (objects->items[i].domain && strcmp(objects->items[i].domain, domain) == 0) {
+      mine[count++] = &objects->items[i];
+      opaque = opaque || objects->items[i].opaque;
+    }
+  json_t *out = count > 0 && !opaque && t->provider->kind->decompile
+                    ? t->provider->kind->decompile(self, mine, count, &ignored)
+                    : NULL;
+  free(mine);
+  return out;
+}
+
+/* Objects of a steered name may be plain ones as read: the domain is that of the wanted ones. */
+static void adopt_domains(struct sync_target *t) {
+  for (size_t i = 0; i < t->actual.count; i++)
+    for (size_t d = 0; !t->actual.items[i].domain && d < t->zone->zone->domain_count; d++)
+      if (strcmp(t->actual.items[i].name, t->zone->domains[d].name) == 0)
+        t->actual.items[i].domain = strdup(t->zone->domains[d].name);
+}
+
+static void decompile(struct sync_target *t, void *self) {
+  for (size_t i = 0; i < t->zone->zone->domain_count; i++) {
+    json_decref(t->before[i]);
+    json_decref(t->after[i]);
+    t->before[i] = document(t, self, &t->actual, t->zone->domains[i].name);
+    t->after[i] = document(t, self, &t->desired, t->zone->domains[i].name);
+  }
+}
+
+/* ---- one target ----------------------------------------------------------------------------- */
+
+static bool make_plan(const struct sync_run *run, struct sync_target *t, struct sync_plan *plan) {
+  const struct sync_plan_input input = {
+      .zone = t->zone->name,
+      .mark = t->provider->mark,
+      .can = &t->provider->kind->can,
+      .actual = &t->actual,
+      .desired = &t->desired,
+      .refusals = t->refusals,
+      .refusal_count = t->refusal_count,
+      .names = t->zone->names,
+      .name_count = t->zone->name_count,
+      .consents = run->options.consents,
+  };
+  return sync_plan_make(&input, plan);
+}
+
+static bool prepare(struct sync_target *t) {
+  size_t n = t->zone->zone->domain_count + 1;
+  t->fidelity = calloc(n, sizeof *t->fidelity);
+  t->refusals = calloc(n, sizeof *t->refusals);
+  t->before = calloc(n, sizeof *t->before);
+  t->after = calloc(n, sizeof *t->after);
+  return t->fidelity && t->refusals && t->before && t->after && add_static(t);
+}
+
+static void plan_target(const struct worker *w, struct sync_target *t, void *self) {
+  const char *name = w->provider->name;
+  t->state = SYNC_FAILED;
+  if (!prepare(t)) {
+    provider_fail(&t->error, PROVIDER_LOCAL, "%s: no memory, or a record of %.200s cannot be told",
+                  name, t->zone->name);
+    return;
+  }
+  if (!w->provider->kind->read(self, t->zone->name, &t->actual, &t->error) || !compile(t, self))
+    return;
+  adopt_domains(t);
+  if (!make_plan(w->run, t, &t->plan)) {
+    provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", name);
+    return;
+  }
+  decompile(t, self);
+  t->state = SYNC_PLANNED;
+}
+
+/* What the plan wanted and is not to be seen now. */
+static size_t missing(const struct sync_plan *now) {
+  size_t count = 0;
+  for (size_t i = 0; i < now->count; i++)
+    count += now->items[i].held == 0;
+  return count;
+}
+
+static void read_back(const struct worker *w, struct sync_target *t, void *self, bool failed) {
+  struct provider_error error;
+  struct sync_plan now = {0};
+  struct provider_objects before = t->actual;
+  t->state = SYNC_PARTIAL;
+  provider_objects_init(&t->actual);
+  bool ok = w->provider->kind->read(self, t->zone->name, &t->actual, &error);
+  adopt_domains(t);
+  if (!ok || !make_plan(w->run, t, &now)) {
+    if (!failed)
+      provider_fail(&t->error, ok ? PROVIDER_LOCAL : error.failure,
+                    "%s: the changes of %.100s were sent, but could not be read back (%.250s)",
+                    w->provider->name, t->zone->name, ok ? "out of memory" : error.text);
+  } else {
+    size_t left = missing(&now);
+    t->seen = left < t->asked ? t->asked - left : 0;
+    if (!failed && left == 0)
+      t->state = SYNC_APPLIED;
+    else if (!failed)
+      provider_fail(&t->error, PROVIDER_CONFLICT,
+                    "%s: %zu of %zu changes of %.100s are not to be seen there; run it again",
+                    w->provider->name, left, t->asked, t->zone->name);
+    else if (t->seen == 0)
+      t->state = SYNC_FAILED;
+  }
+  sync_plan_close(&now);
+  provider_objects_close(&t->actual);
+  t->actual = before;
+}
+
+static void apply_target(const struct worker *w, struct sync_target *t, void *self) {
+  size_t count;
+  size_t done = 0;
+  bool failed;
+  if (t->state != SYNC_PLANNED)
+    return;
+  struct provider_change *changes = sync_plan_changes(&t->plan, &count, &failed);
+  if (failed) {
+    t->state = SYNC_FAILED;
+    provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", w->provider->name);
+    return;
+  }
+  if (!changes) {
+    t->state = SYNC_APPLIED;
+    return;
+  }
+  t->asked = count;
+  bool ok = w->provider->kind->apply(self, t->zone->name, changes, count, &done, &t->error);
+  free(changes);
+  read_back(w, t, self, !ok);
+}
+
+static void *work(void *arg) {
+  const struct worker *w = arg;
+  struct provider_error error = w->provider->error;
+  void *self = w->provider->kind ? open_provider(w, &error) : NULL;
+  for (size_t i = 0; i < w->run->target_count; i++) {
+    struct sync_target *t = &w->run->targets[i];
+    if (t->provider != w->provider || (w->apply && t->state != SYNC_PLANNED))
+      continue;
+    if (!self) {
+      t->state = SYNC_FAILED;
+      t->error = error;
+    } else if (w->apply) {
+      apply_target(w, t, self);
+    } else {
+      plan_target(w, t, self);
+    }
+  }
+  if (self)
+    w->provider->kind->close(self);
+  return NULL;
+}
+
+static void run_all(struct sync_run *run, bool apply) {
+  struct worker *workers = calloc(run->provider_count + 1, sizeof *workers);
+  json_object_seed(0);
+  for (size_t i = 0; i < run->provider_count; i++) {
+    struct worker alone = {.run = run, .provider = &run->providers[i], .apply = apply};
+    struct worker *w = workers ? &workers[i] : &alone;
+    *w = alone;
+    w->started = workers && pthread_create(&w->thread, NULL, work, w) == 0;
+    if (!w->started)
+      work(w);
+  }
+  for (size_t i = 0; workers && i < run->provider_count; i++)
+    if (workers[i].started)
+      pthread_join(workers[i].thread, NULL);
+  free(workers);
+}
+
+void sync_run_plan(struct sync_run *run) {
+  run_all(run, false);
+}
+
+void sync_run_apply(struct sync_run *run) {
+  run_all(run, true);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+bool sync_run_digest(const struct sync_run *run, char out[SYNC_DIGEST]) {
+  json_t *list = json_array();
+  bool ok = list;
+  for (size_t i = 0; ok && i < run->target_count; i++) {
+    const struct sync_target *t = &run->targets[i];
+    if (t->state == SYNC_FAILED)
+      continue;
+    json_t *plan = sync_plan_json(&t->plan);
+    ok = plan &&
+         json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "provider", t->provider->name,
+                                               "zone", t->zone->name, "items", plan)) == 0;
+  }
+  ok = ok && sync_digest(list, out);
+  json_decref(list);
+  return ok;
+}
+
+int sync_run_status(const struct sync_run *run) {
+  size_t failed = 0;
+  size_t partial = 0;
+  size_t changed = 0;
+  for (size_t i = 0; i < run->target_count; i++) {
+    const struct sync_target *t = &run->targets[i];
+    failed += t->state == SYNC_FAILED;
+    partial += t->state == SYNC_PARTIAL || t->plan.held > 0;
+    changed += t->seen;
+  }
+  if (failed == run->target_count && changed == 0)
+    return CLI_FAILED;
+  return failed + partial > 0 ? CLI_PARTIAL : CLI_DONE;
+}

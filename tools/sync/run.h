@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What plan, apply and drift share: the configuration with the facts in force, the providers, and
+ * one *target* for each zone at each provider.
+ *
+ * Providers run in parallel, one thread for each; what fails at one is kept in its targets and
+ * never stops or changes another.  Everything else belongs to the main thread.
+ */
+#ifndef SLUICE_TOOLS_SYNC_RUN_H
+#define SLUICE_TOOLS_SYNC_RUN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/name.h"
+#include "tools/providers/provider.h"
+#include "tools/sync/plan.h"
+#include "zones/model.h"
+#include "zones/source_git.h"
+
+struct sync_options {
+  const char *config; /* directory; or NULL */
+  const char *git, *commit;
+  const char *settings; /* of the machine, or NULL: the default ones */
+  const char *socket;   /* or NULL */
+  const char *provider; /* "A,B": only these; or NULL */
+  char **args;          /* zones and domains */
+  size_t arg_count;
+  unsigned consents;
+};
+
+/* A steered domain with the weights and statuses in force. */
+struct sync_domain {
+  const struct model_domain *domain;
+  char name[NAME_MAX_TEXT];
+  int32_t *weights;
+  struct steer_status *status; /* with health, for providers to which it is pushed */
+  struct steer_status *manual; /* without */
+};
+
+struct sync_zone {
+  const struct model_zone *zone;
+  char name[NAME_MAX_TEXT];
+  struct sync_domain *domains;
+  const char **names; /* that were asked for, owned texts; NULL: all */
+  size_t name_count;
+};
+
+struct sync_provider {
+  char *name;
+  json_t *settings;
+  const struct provider_kind *kind; /* NULL: see `error` */
+  struct provider_error error;
+  char *mark;
+};
+
+enum sync_state {
+  SYNC_FAILED,  /* `error`; nothing was changed */
+  SYNC_PLANNED, /* `plan` holds */
+  SYNC_APPLIED, /* all that was to be done was seen afterwards */
+  SYNC_PARTIAL, /* `error`, and what was done is in `seen` */
+};
+
+/* One zone at one provider. */
+struct sync_target {
+  struct sync_provider *provider;
+  struct sync_zone *zone;
+  enum sync_state state;
+  struct provider_error error;
+  struct provider_objects actual, desired;
+  struct provider_fidelity *fidelity; /* of each domain of the zone */
+  struct sync_refusal *refusals;
+  size_t refusal_count;
+  json_t **before, **after; /* documents of each domain; NULL: beyond the model */
+  struct sync_plan plan;
+  size_t asked; /* changes that were to be done */
+  size_t seen;  /* of these, seen afterwards */
+};
+
+struct sync_run {
+  struct sync_options options;
+  struct model *model;
+  struct source_git_commit commit; /* id "" when it is from a directory */
+  char *socket;                    /* of our server */
+  json_t *secrets;                 /* `secrets:` of the machine */
+  bool facts;                      /* a server told what is in force */
+  char note[512];                  /* why not, or "" */
+  struct sync_zone *zones;
+  size_t zone_count;
+  struct sync_provider *providers;
+  size_t provider_count;
+  struct sync_target *targets;
+  size_t target_count;
+};
+
+/* Reads the configuration, the machine's settings and the facts.  Exit status; prints errors.
+ * sync_run_close() frees in each case. */
+int sync_run_open(struct sync_run *run, const struct sync_options *options);
+void sync_run_close(struct sync_run *run);
+
+/* Reads all targets and plans them. */
+void sync_run_plan(struct sync_run *run);
+
+/* Does what is planned and not held back, and reads it again. */
+void sync_run_apply(struct sync_run *run);
+
+/* The digest of all plans. */
+bool sync_run_digest(const struct sync_run *run, char out[SYNC_DIGEST]);
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+/* Fills in the domain's weights and statuses from the server at `socket`; false with `note` if
+ * there is none.  Domains that the server does not know stay as configured. */
+bool sync_facts_read(struct sync_domain *domain, const char *socket, char *note, size_t size);
+void sync_facts_close(struct sync_domain *domain);
+
+/* `secrets:` of the machine's settings as JSON (NULL in *out: none).  False after an error was
+ * printed. */
+bool sync_secrets_read(const char *settings, json_t **out);
+
+/* Shares of a region of a domain's document: endpoint -> share, or NULL.  `type` A, AAAA, CNAME or
+ * the first that is offered. */
+json_t *sync_shares(const json_t *document);
+
+/* Exit status of what happened. */
+int sync_run_status(const struct sync_run *run);
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+void sync_show_plan(const struct sync_run *run, bool verbose);
+void sync_show_result(const struct sync_run *run);
+void sync_show_drift(const struct sync_run *run, bool verbose);
+
+/* The versioned envelope: a new reference, NULL without memory. */
+json_t *sync_json(const struct sync_run *run, const char *kind);
+
+/* Names of states and failures in JSON. */
+const char *sync_failure_name(enum provider_failure failure);
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+int sync_plan_command(int argc, char **argv);
+int sync_apply_command(int argc, char **argv);
+int sync_drift_command(int argc, char **argv);
+
+#endif
