@@ -8,10 +8,11 @@
 #include <string.h>
 
 static const struct provider_kind *const kinds[] = {
+    &provider_powerdns,
     &provider_sluice,
 };
 
-static const char types[] = "sluice";
+static const char types[] = "powerdns, sluice";
 
 const struct provider_kind *provider_find(const char *type) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
