@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import stat
 
@@ -219,3 +220,26 @@ def test_a_killed_checker_leaves_nothing_in_the_way(tmp_path, make_config, port)
         first.kill()
         with Healthd(data) as second:
             assert second.states() == {"127.0.0.11": "up"}
+
+
+def test_the_service_manager_is_told(tmp_path, make_config, port):
+    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11")}), tmp_path / "data")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(sluicelib.DEADLINE)
+        manager.bind(str(tmp_path / "notify"))
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        seen = []
+
+        def wait_told(word):
+            while True:
+                seen.append(manager.recv(4096).decode())
+                if word in seen[-1]:
+                    return
+
+        with Healthd(data, env=env) as healthd:
+            wait_told("READY=1")
+            wait_told("WATCHDOG=1")
+            healthd.signal(signal.SIGHUP)
+            wait_told("RELOADING=1")
+            wait_told("READY=1")
+        wait_told("STOPPING=1")
