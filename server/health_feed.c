@@ -81,13 +81,23 @@ static void on_retry(uv_timer_t *timer) {
   start(timer->data);
 }
 
+/* A reason may quote what the peer has sent, and ends up on terminals. */
+static void make_visible(char *text) {
+  utf8_repair(text);
+  for (; *text != '\0'; text++)
+    if ((unsigned char)*text < ' ' || *text == 0x7f)
+      *text = '?';
+}
+
 /* Gives the connection up and tries again later; said once for each reason. */
-static void lose(struct health_feed *feed, const char *why) {
+static void lose(struct health_feed *feed, const char *reason) {
+  char why[WHY];
+  snprintf(why, sizeof why, "%s", reason);
+  make_visible(why);
   if (strcmp(feed->lost, why) != 0)
     log_warning("the health checker at %s is lost: %s; serving by the last known status",
                 feed->server->settings->health, why);
-  snprintf(feed->lost, sizeof feed->lost, "%s", why);
-  utf8_repair(feed->lost);
+  memcpy(feed->lost, why, sizeof why);
   feed->connected = false;
   feed->overdue = false;
   drop_link(feed);

@@ -239,6 +239,7 @@ GARBAGE = {
     "target": line("hello", format=1, session="x", beat=1) + line("begin", seq=1)
               + line("subject", id=1, targets=[["no dot", "a"]], v4=None, v6=None),
     "not UTF-8": b'{"t":"\xff\xfe"}\n',
+    "escapes": b"\x1b[2J\x1b[31mred\n",
     "huge number": b'{"t":"hello","format":' + b"9" * 400 + b"}\n",
 }
 
@@ -255,6 +256,7 @@ def test_garbage_at_the_connection(kind, feed, serve):
     feed.wait_accepted(before + 2)  # it tries again
     wait_health(server, connected=False)
     assert answers(server, NAME) == {B}
+    assert "\x1b" not in server.sluice("status").stdout
     feed.greeting = None
     wait_health(server, connected=True)
     feed.change(1, UP, UP)
