@@ -13,9 +13,9 @@ import sluicelib
 import statelib
 import toollib
 
-COMMANDS = ["check", "build", "explain", "endpoints", "health", "hook", "deploys", "rollback", "follow", "status",
+COMMANDS = ["check", "build", "explain", "endpoints", "sync", "health", "hook", "deploys", "rollback", "follow", "status",
             "reload", "stop"]
-HELPS = [[c] for c in COMMANDS] + [["hook", c] for c in ("install", "pre-receive", "post-receive")] + [["endpoints", c] for c in (
+HELPS = [[c] for c in COMMANDS] + [["sync", c] for c in ("plan", "apply", "drift")] + [["hook", c] for c in ("install", "pre-receive", "post-receive")] + [["endpoints", c] for c in (
     "get", "set", "profiles", "reset", "enable", "disable", "drain", "undrain", "history", "exposure")] + [["health", "override"]]
 STEER = {"owner": "cdn.tm.example.com.", "ttl": 30, "answers": 1, "draw_per": "query", "types": ["A"],
          "endpoints": [{"name": "one", "enabled": True, "addresses": ["192.0.2.1"]},
