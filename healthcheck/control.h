@@ -25,9 +25,9 @@
  *   stop      -> replies, then the checker saves its state and exits 0
  *
  * Domain names are absolute, with or without the final dot, or without the default zone (or any
- * other end, where it is clear what is meant).  Peers are trusted by their Unix credentials (SO_PEERCRED): root, the checker's own user,
- * and members of the configured group.  A request of more than 64 KiB, or one not finished in 10 s,
- * closes the connection.
+ * other end, where it is clear what is meant).  Peers are trusted by their Unix credentials
+ * (SO_PEERCRED): root, the checker's own user, and members of the configured group.  A request of
+ * more than 64 KiB, or one not finished in 10 s, closes the connection.
  */
 #ifndef SLUICE_HEALTHCHECK_CONTROL_H
 #define SLUICE_HEALTHCHECK_CONTROL_H
