@@ -199,13 +199,16 @@ static bool join(const char *p, struct buf *out) {
   return *p == '\0' && !first && !out->failed;
 }
 
-static enum powerdns_maker judge(const char *qtype, const char *text, json_t **model) {
+static enum powerdns_maker judge(const char *qtype, const char *text, size_t text_len,
+                                 json_t **model) {
   size_t head_len = sizeof head - 1;
-  if (strncmp(text, head, head_len) != 0)
+  if (text_len < head_len || memcmp(text, head, head_len) != 0)
     return POWERDNS_FOREIGN;
+  if (text_len < head_len + DIGEST + 2)
+    return POWERDNS_EDITED;
   const char *digest = text + head_len;
   const char *words = digest + DIGEST + 1;
-  const char *end = strlen(digest) > DIGEST + 1 ? strstr(words, tail) : NULL;
+  const char *end = strstr(words, tail);
   char expected[DIGEST + 1];
   if (!end || digest[DIGEST] != ' ' ||
       !digest_of(qtype, words, (size_t)(end - words), end + sizeof tail - 1, expected) ||
@@ -230,7 +233,7 @@ enum powerdns_maker powerdns_unwrap(const char *content, json_t **model) {
     return POWERDNS_FOREIGN;
   buf_init(&text);
   if (join(content + strlen(type), &text))
-    maker = judge(type, (const char *)text.data, model);
+    maker = judge(type, (const char *)text.data, text.len, model);
   else if (strstr(content, head))
     maker = POWERDNS_EDITED;
   buf_close(&text);
