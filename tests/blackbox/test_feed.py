@@ -455,7 +455,7 @@ def test_a_stopped_server_reads_what_came_meanwhile(feed, serve):
     wait_health(server, connected=True)
     server.signal(signal.SIGSTOP)
     feed.change(1, DOWN, DOWN)
-    time.sleep(6)
+    time.sleep(6)  # longer than what counts as silence; nothing tells when a stopped process has missed it
     server.signal(signal.SIGCONT)
     wait_answers(server, NAME, [B])
     wait_health(server, connected=True)
