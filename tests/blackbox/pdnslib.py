@@ -58,7 +58,8 @@ class Pdns:
             "lua-health-checks-interval": 1, "setuid": "", "setgid": "",
         }
         config.update(dict(line.split("=", 1) for line in settings.splitlines()))
-        text = "".join(f"{key}={value}\n" for key, value in config.items())
+        text = "".join(f"{key}={value}\n" for key, value in config.items()
+                       if "geoip" in config["launch"] or not key.startswith("geoip-"))
         (self.folder / "pdns.conf").write_text(text, encoding="ascii")
         self.process = sluicelib.Process("pdns_server", f"--config-dir={self.folder}", cwd=self.folder)
         serverlib.wait_for(self.is_up, "the API of PowerDNS")
