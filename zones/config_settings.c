@@ -297,9 +297,24 @@ json_t *config_domain_alerts(const struct config *config, const struct config_fi
 /* ---- providers --------------------------------------------------------------------------------
  */
 
+static bool is_peer(const struct yaml_node *node, bool net);
+
+static bool read_server(const struct config_file *file, const struct yaml_node *node,
+                        json_t *provider) {
+  char show[CONFIG_SHOW];
+  if (is_peer(node, false))
+    return json_object_set_new(provider, "address", json_string(node->text)) == 0;
+  config_error(file, node,
+               "`address` must be that of a name server, such as 192.0.2.53 or 192.0.2.53@5353, "
+               "this is %s",
+               config_show(node, show));
+  return false;
+}
+
 static json_t *read_provider(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
-  static const char *const keys[] = {"type", "url", "secret", "health"};
+  static const char *const keys[] = {"type", "url", "address", "secret", "health", "marker"};
+  static const char *const types[] = {"powerdns", "route53", "ns1", "rfc2136"};
   static const char *const healths[] = {"pushed", "own", "none"};
   bool ok = config_keys(file, node, "a provider", keys, COUNT(keys));
   if (node->kind != YAML_MAP)
@@ -309,13 +324,20 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   const struct yaml_node *url = yaml_get(node, "url");
   const struct yaml_node *secret = yaml_get(node, "secret");
   const struct yaml_node *health = yaml_get(node, "health");
+  const struct yaml_node *address = yaml_get(node, "address");
+  const struct yaml_node *marker = yaml_get(node, "marker");
   if (type == NULL) {
     config_error(file, pair->key, "a provider needs `type`, such as powerdns or route53");
     ok = false;
   } else {
-    ok = config_name(file, type, "`type`") &&
-         json_object_set_new(provider, "type", json_string(type->text)) == 0 && ok;
+    int i = config_choice(file, type, "`type`", types, COUNT(types));
+    ok = i >= 0 && json_object_set_new(provider, "type", json_string(types[i])) == 0 && ok;
   }
+  if (address != NULL)
+    ok = read_server(file, address, provider) && ok;
+  if (marker != NULL)
+    ok = config_name(file, marker, "`marker` (what marks records as ours)") &&
+         json_object_set_new(provider, "marker", json_string(marker->text)) == 0 && ok;
   if (url != NULL)
     ok = read_url(file, url, provider) && ok;
   if (secret != NULL)

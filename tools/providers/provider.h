@@ -98,6 +98,9 @@ struct provider_object *provider_add_rrset(struct provider_objects *objects, con
 char *provider_rdata_text(const char *type, const char *text);
 char *provider_rdata_wire(uint16_t type, const uint8_t *rdata, size_t len);
 
+/* The text as wire format; *rdata is malloc'd.  False: not data of the type, or no memory. */
+bool provider_rdata_parse(const char *type, const char *text, uint8_t **rdata, size_t *len);
+
 /* ---- what is to be there --------------------------------------------------------------------- */
 
 /* One steered domain as it is now. */

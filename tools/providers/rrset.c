@@ -74,28 +74,43 @@ static bool is_line(const char *text) {
   return true;
 }
 
-char *provider_rdata_text(const char *type, const char *text) {
+bool provider_rdata_parse(const char *type, const char *text, uint8_t **rdata, size_t *out_len) {
   uint16_t number = record_type(type, strlen(type));
   size_t len = strlen(text);
   char name[16];
   if (number == 0 || len == 0 || len > TEXT_MAX || !is_line(text))
-    return NULL;
+    return false;
   size_t size = len + 64;
   char *line = malloc(size);
   if (!line)
-    return NULL;
+    return false;
   snprintf(line, size, ". 0 IN %s %s", record_type_text(number, name), text);
   ldns_rr *rr = NULL;
   uint8_t *wire = NULL;
   size_t wire_len = 0;
-  char *out = NULL;
-  if (ldns_rr_new_frm_str(&rr, line, 0, NULL, NULL) == LDNS_STATUS_OK &&
-      ldns_rr_get_type(rr) == (ldns_rr_type)number && ldns_rr_rd_count(rr) > 0 &&
-      ldns_rr2wire(&wire, rr, LDNS_SECTION_ANSWER, &wire_len) == LDNS_STATUS_OK && wire_len >= HEAD)
-    out = provider_rdata_wire(number, wire + HEAD, wire_len - HEAD);
-  free(wire);
+  bool ok = ldns_rr_new_frm_str(&rr, line, 0, NULL, NULL) == LDNS_STATUS_OK &&
+            ldns_rr_get_type(rr) == (ldns_rr_type)number && ldns_rr_rd_count(rr) > 0 &&
+            ldns_rr2wire(&wire, rr, LDNS_SECTION_ANSWER, &wire_len) == LDNS_STATUS_OK &&
+            wire_len >= HEAD;
+  if (ok) {
+    *out_len = wire_len - HEAD;
+    memmove(wire, wire + HEAD, *out_len);
+    *rdata = wire;
+  } else {
+    free(wire);
+  }
   ldns_rr_free(rr);
   free(line);
+  return ok;
+}
+
+char *provider_rdata_text(const char *type, const char *text) {
+  uint8_t *rdata;
+  size_t len;
+  if (!provider_rdata_parse(type, text, &rdata, &len))
+    return NULL;
+  char *out = provider_rdata_wire(record_type(type, strlen(type)), rdata, len);
+  free(rdata);
   return out;
 }
 
