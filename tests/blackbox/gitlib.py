@@ -57,6 +57,8 @@ def files_of(repository):
 class Site:
     """A bare repository that deploys, a working tree that pushes to it, a folder of builds."""
 
+    servers = []  # all that were started
+
     def __init__(self, root, *options, branch="main", socket=None):
         self.root = pathlib.Path(root)
         self.root.mkdir(parents=True, exist_ok=True)
@@ -96,8 +98,15 @@ class Site:
         said = self.push()
         assert "ACCEPTED, NOT DEPLOYED: " in said
         self.server = sluicelib.Server(self.data, control=str(self.socket))
+        Site.servers.append(self.server)
         self.sluice("status", "--socket", self.socket)
         return self
+
+    @classmethod
+    def end_all(cls):
+        """Ends what a failed test has left running."""
+        while cls.servers:
+            cls.servers.pop().kill()
 
     def change(self, address, name="cdn", message="a change"):
         return self.commit({f"example.com/{name}/domain.yaml": domain(address)}, message)

@@ -12,6 +12,12 @@ import toollib
 from gitlib import git
 
 
+@pytest.fixture(autouse=True)
+def no_server_is_left():
+    yield
+    gitlib.Site.end_all()
+
+
 @pytest.fixture
 def site(tmp_path):
     site = gitlib.Site(tmp_path / "site").start()

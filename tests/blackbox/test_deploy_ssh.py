@@ -12,6 +12,12 @@ import sluicelib
 from gitlib import git
 
 
+@pytest.fixture(autouse=True)
+def no_server_is_left():
+    yield
+    gitlib.Site.end_all()
+
+
 @pytest.fixture
 def sshd(tmp_path):
     """GIT_SSH_COMMAND of a login on 127.0.0.1 as the user who runs this, and the URL's host part.

@@ -12,6 +12,12 @@ from gitlib import git
 from serverlib import wait_for
 
 
+@pytest.fixture(autouse=True)
+def no_server_is_left():
+    yield
+    gitlib.Site.end_all()
+
+
 class Follower:
     """A machine of its own that follows a site."""
 

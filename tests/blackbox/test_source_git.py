@@ -9,6 +9,12 @@ import toollib
 from gitlib import git
 
 
+@pytest.fixture(autouse=True)
+def no_server_is_left():
+    yield
+    gitlib.Site.end_all()
+
+
 @pytest.fixture
 def repository(tmp_path):
     path = tmp_path / "odd.git"
