@@ -109,6 +109,9 @@ void deploy_clear_failure(const struct deploy_place *place);
  * the reason if that cannot be told (and NULL is returned); else it is "". */
 char *deploy_problem(struct deploy_place *place, const char *served, char *why);
 
+/* The URL that `sluice follow` brings the builds of this folder from; malloc'd, NULL if none. */
+char *deploy_followed(const char *data);
+
 /* For `sluice status`: prints what is not live of the deploys that go to a data folder; the exit
  * status. */
 int deploy_status(const char *data, const char *served);

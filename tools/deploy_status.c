@@ -89,8 +89,8 @@ char *deploy_problem(struct deploy_place *place, const char *served, char *why) 
   return problem;
 }
 
-/* The repository that deploys to a data folder; malloc'd, NULL if none does. */
-static char *find_repository(const char *data) {
+/* What is known of where a data folder's deploys come from; malloc'd, NULL if nothing is. */
+static char *find_origin(const char *data, const char *key) {
   const struct deploy_place place = {.data = (char *)(uintptr_t)data};
   char why[FS_WHY];
   uint8_t *text = NULL;
@@ -99,18 +99,22 @@ static char *find_repository(const char *data) {
   json_t *root = NULL;
   if (path && fs_read(path, 65536, &text, &len, why))
     root = json_loadb((const char *)text, len, 0, NULL);
-  const char *repository = json_string_value(json_object_get(root, "repository"));
-  char *out = repository ? strdup(repository) : NULL;
+  const char *value = json_string_value(json_object_get(root, key));
+  char *out = value ? strdup(value) : NULL;
   json_decref(root);
   free(text);
   free(path);
   return out;
 }
 
+char *deploy_followed(const char *data) {
+  return find_origin(data, "follow");
+}
+
 int deploy_status(const char *data, const char *served) {
   char why[DEPLOY_WHY] = "";
   struct deploy_place place;
-  char *repository = find_repository(data);
+  char *repository = find_origin(data, "repository");
   if (!repository)
     return CLI_DONE;
   char *problem = NULL;

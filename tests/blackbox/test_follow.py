@@ -258,3 +258,13 @@ def test_kill_at_any_moment(site, follower):
         assert follower.state() in (before, wanted)
         follower.once()
         assert follower.state() == wanted
+
+
+def test_set_on_a_follower_warns_that_it_holds_here_alone(site, follower):
+    def set_here(server_socket):
+        return sluicelib.sluice("endpoints", "set", "cdn.example.com.", "even", "--socket", server_socket)
+
+    done = set_here(follower.socket)
+    assert f"this machine follows {follower.url}: what is set here holds here alone" in done.stdout + done.stderr
+    done = set_here(site.socket)
+    assert "follows" not in done.stdout + done.stderr

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/deploy.h"
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
 #include "tools/endpoints/setting.h"
@@ -50,12 +51,23 @@ static int define_profile(struct set *set, const struct state *state) {
   return CLI_FAILED;
 }
 
+/* The store is of one machine: servers that follow the same repository do not share it. */
+static void warn_follower(struct set *set, const struct state *state) {
+  char *url = state->data ? deploy_followed(state->data) : NULL;
+  if (url)
+    buf_printf(&set->warnings,
+               "this machine follows %s: what is set here holds here alone, not on other servers\n",
+               url);
+  free(url);
+}
+
 /* Refuses what needs --force. */
 static int judge(struct set *set, const struct setting *setting, const struct state *state) {
   struct buf refusal;
   int status = CLI_FAILED;
   buf_init(&refusal);
   buf_clear(&set->warnings);
+  warn_follower(set, state);
   if (!setting_judge(setting, state, set->target.picked, set->level, &refusal, &set->warnings)) {
     cli_error("out of memory");
   } else if (refusal.len > 0 && !set->force) {
