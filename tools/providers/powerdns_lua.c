@@ -107,7 +107,8 @@ struct writing {
   enum steer_type type;
   struct steer_facts facts;
   struct places places;
-  bool checks; /* layers 2 and 3 run in the record */
+  bool checks;       /* layers 2 and 3 run in the record */
+  bool draws, walks; /* the code needs these functions */
   struct buf *out;
 };
 
@@ -147,6 +148,7 @@ static void add_drawn(struct writing *w, const struct draw_table *table) {
     add_fixed(w, table);
     return;
   }
+  w->draws = true;
   buf_add_str(w->out, "d({");
   for (uint32_t i = 0; i < table->count; i++)
     buf_printf(w->out, "%s{%u, %u}", i ? ", " : "", w->places.number[table->items[i].endpoint],
@@ -197,8 +199,10 @@ static bool add_checked(struct writing *w, uint32_t region) {
     different = add_levels(w, entries, count, w->steer->regions[region].level_count, &levels);
   }
   w->out->failed = w->out->failed || !entries || levels.failed;
-  if (different > 1)
+  if (different > 1) {
+    w->draws = w->walks = true;
     buf_printf(w->out, "h({%s}, %u)", buf_text(&levels), (unsigned)w->steer->answers);
+  }
   free(entries);
   buf_close(&levels);
   return different > 1;
@@ -337,35 +341,49 @@ static void add_fence(struct writing *w) {
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+static void add_functions(const struct writing *w, const struct powerdns_probe *probe,
+                          struct buf *out) {
+  if (w->draws)
+    buf_add_str(out, w->steer->answers > 1 ? draw_many_code : draw_one_code);
+  if (!w->walks)
+    return;
+  buf_add_str(out, walk_before);
+  buf_add(out, probe->before.data, probe->before.len);
+  buf_add_str(out, "a");
+  buf_add(out, probe->after.data, probe->after.len);
+  buf_add_str(out, walk_after);
+}
+
+/* What our checker says does not count: only what people said. */
+static bool keep_manual(struct writing *w) {
+  struct steer_status *manual = calloc(w->steer->endpoint_count, sizeof *manual);
+  for (uint32_t i = 0; manual && i < w->steer->endpoint_count; i++)
+    manual[i].manual = w->facts.status[i].manual;
+  w->facts.status = manual;
+  return manual;
+}
+
 void powerdns_lua_code(const struct provider_domain *domain, enum steer_type type,
                        const struct powerdns_probe *probe, struct buf *out) {
   const struct steer_domain *d = domain->steer;
-  struct steer_status *manual = NULL;
+  bool own = !domain->pushed && domain->facts.status;
+  struct buf fence;
   struct writing w = {
-      .steer = d, .type = type, .facts = domain->facts, .checks = probe != NULL, .out = out};
+      .steer = d, .type = type, .facts = domain->facts, .checks = probe != NULL, .out = &fence};
+  buf_init(&fence);
   w.places.number = calloc(d->endpoint_count, sizeof *w.places.number);
-  if (!domain->pushed && domain->facts.status) {
-    /* What our checker says does not count: only what people said. */
-    manual = calloc(d->endpoint_count, sizeof *manual);
-    for (uint32_t i = 0; manual && i < d->endpoint_count; i++)
-      manual[i].manual = domain->facts.status[i].manual;
-    w.facts.status = manual;
-  }
-  if (w.places.number && (manual || domain->pushed || !domain->facts.status)) {
+  if (w.places.number && (!own || keep_manual(&w))) {
     number_used(d, type, &w.places);
-    add_table(out, d, type, &w.places);
-    buf_add_str(out, d->answers > 1 ? draw_many_code : draw_one_code);
-    if (probe) {
-      buf_add_str(out, walk_before);
-      buf_add(out, probe->before.data, probe->before.len);
-      buf_add_str(out, "a");
-      buf_add(out, probe->after.data, probe->after.len);
-      buf_add_str(out, walk_after);
-    }
     add_fence(&w);
+    add_table(out, d, type, &w.places);
+    add_functions(&w, probe, out);
+    buf_add(out, fence.data, fence.len);
+    out->failed = out->failed || fence.failed;
   } else {
     out->failed = true;
   }
+  if (own)
+    free((void *)(uintptr_t)w.facts.status);
   free(w.places.number);
-  free(manual);
+  buf_close(&fence);
 }
