@@ -56,6 +56,7 @@ static void rfc_close(void *self) {
 
 static bool use_key(struct rfc2136 *r, const char *secret_name, char *text,
                     struct provider_error *error) {
+  static const struct tsig_policy policy = {0};
   char why[TSIG_WHY];
   uint8_t name[NAME_BUF];
   const char *algorithm;
@@ -64,7 +65,7 @@ static bool use_key(struct rfc2136 *r, const char *secret_name, char *text,
   const char *wrong;
   if (!rfc2136_key(text, &algorithm, &key, &secret, why))
     return provider_fail(error, PROVIDER_LOCAL, "%s: secret %.100s: %s", r->name, secret_name, why);
-  r->keys = tsig_keys_new(NULL);
+  r->keys = tsig_keys_new(&policy);
   if (!r->keys)
     return provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", r->name);
   if (!tsig_keys_add(r->keys, key, algorithm, secret, why))
@@ -93,7 +94,7 @@ static bool take_secret(const struct provider_context *context, struct rfc2136 *
 }
 
 static void *rfc_open(const struct provider_context *context, struct provider_error *error) {
-  const char *url = json_string_value(json_object_get(context->settings, "url"));
+  const char *address = json_string_value(json_object_get(context->settings, "address"));
   const char *why = "";
   struct rfc2136 *r = calloc(1, sizeof *r);
   if (r)
@@ -105,12 +106,12 @@ static void *rfc_open(const struct provider_context *context, struct provider_er
   }
   r->deadline_ms = context->deadline_ms ? context->deadline_ms : DEADLINE_MS;
   r->read_only = context->read_only;
-  if (!url)
+  if (!address)
     provider_fail(error, PROVIDER_LOCAL,
-                  "%s: `url` is missing: the address of the name server, dns://ADDRESS[@PORT]",
+                  "%s: `address` is missing: that of the name server, such as 192.0.2.53@5353",
                   context->name);
-  else if (!rfc2136_url(url, &r->address, &why))
-    provider_fail(error, PROVIDER_LOCAL, "%s: `url` %.100s: %s", context->name, url, why);
+  else if (!address_parse(address, &r->address, &why))
+    provider_fail(error, PROVIDER_LOCAL, "%s: `address` %.100s: %s", context->name, address, why);
   else if (take_secret(context, r, error))
     return r;
   rfc_close(r);
@@ -169,7 +170,7 @@ static bool call_receive(const struct rfc2136 *r, struct call *c, const char *zo
   if (!is_answer(c, update ? OPCODE_UPDATE : OPCODE_QUERY))
     return provider_fail(error, PROVIDER_GARBAGE,
                          "%s: what comes from %s is no answer to our request; check the provider's "
-                         "`url`",
+                         "`address`",
                          r->name, r->address.text);
   enum tsig_result result =
       tsig_verify_response(&c->session, c->message, c->len, (uint64_t)time(NULL));

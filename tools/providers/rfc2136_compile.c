@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The static answer of a steered domain at a server that knows no steering: level 1 of `global` by
+ * the weights, statuses and (if pushed) health in force.  It is the default answer of a copy of the
+ * domain in which these facts are its configuration.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/providers/rfc2136_private.h"
+
+/* Level 1 of `global`, and the place of its first entry among all weights. */
+struct top {
+  const struct steer_level *level;
+  uint32_t region, index;
+};
+
+static bool is_global(const struct steer_region *region) {
+  for (uint32_t i = 0; i < region->atom_count; i++)
+    if (region->atoms[i].kind == ATOM_GLOBAL)
+      return true;
+  return false;
+}
+
+static bool find_top(const struct steer_domain *d, struct top *top) {
+  uint32_t at = 0;
+  for (uint32_t r = 0; r < d->region_count; r++) {
+    if (is_global(&d->regions[r]) && d->regions[r].level_count > 0) {
+      *top = (struct top){&d->regions[r].levels[0], r, at};
+      return true;
+    }
+    for (uint32_t l = 0; l < d->regions[r].level_count; l++)
+      at += d->regions[r].levels[l].entry_count;
+  }
+  return false;
+}
+
+static bool is_enabled(const struct provider_domain *domain, uint32_t e) {
+  const struct steer_status *status = domain->facts.status;
+  if (status && status[e].manual != MANUAL_NONE)
+    return status[e].manual == MANUAL_ENABLED;
+  return domain->steer->endpoints[e].enabled;
+}
+
+static bool is_down(const struct provider_domain *domain, uint32_t e, enum steer_type type) {
+  const struct steer_status *status = domain->facts.status;
+  if (!status || !domain->pushed)
+    return false;
+  bool down4 = status[e].health4 == HEALTH_DOWN;
+  bool down6 = status[e].health6 == HEALTH_DOWN;
+  return type == STEER_A ? down4 : type == STEER_AAAA ? down6 : down4 && down6;
+}
+
+/* The copy; only what differs is its own. */
+struct copy {
+  struct steer_domain domain;
+  struct steer_endpoint *endpoints;
+  struct steer_region *regions;
+  struct steer_level level;
+};
+
+static bool copy_open(struct copy *c, const struct provider_domain *domain, const struct top *top) {
+  const struct steer_domain *d = domain->steer;
+  c->domain = *d;
+  c->endpoints = malloc((d->endpoint_count + 1) * sizeof *c->endpoints);
+  c->regions = malloc((d->region_count + 1) * sizeof *c->regions);
+  c->level = *top->level;
+  c->level.entries = malloc((top->level->entry_count + 1) * sizeof *c->level.entries);
+  if (!c->endpoints || !c->regions || !c->level.entries)
+    return false;
+  memcpy(c->endpoints, d->endpoints, d->endpoint_count * sizeof *c->endpoints);
+  memcpy(c->regions, d->regions, d->region_count * sizeof *c->regions);
+  for (uint32_t i = 0; i < top->level->entry_count; i++) {
+    int32_t weight = domain->facts.weights ? domain->facts.weights[top->index + i] : -1;
+    c->level.entries[i] = top->level->entries[i];
+    if (weight >= 0)
+      c->level.entries[i].weight = (uint16_t)weight;
+  }
+  c->domain.endpoints = c->endpoints;
+  c->domain.regions = c->regions;
+  c->regions[top->region].levels = &c->level;
+  c->regions[top->region].level_count = 1;
+  return true;
+}
+
+static void copy_close(struct copy *c) {
+  free(c->endpoints);
+  free(c->regions);
+  free(c->level.entries);
+}
+
+/* Sets what is in the answer for one type: all that is up, or (never an empty set) as if all were.
+ */
+static void choose(struct copy *c, const struct provider_domain *domain, enum steer_type type) {
+  bool any = false;
+  for (uint32_t i = 0; i < c->level.entry_count; i++) {
+    uint32_t e = c->level.entries[i].endpoint;
+    any = any ||
+          (c->level.entries[i].weight > 0 && is_enabled(domain, e) && !is_down(domain, e, type) &&
+           steer_endpoint_has(&domain->steer->endpoints[e], type));
+  }
+  for (uint32_t e = 0; e < c->domain.endpoint_count; e++)
+    c->endpoints[e].enabled = is_enabled(domain, e) && !(any && is_down(domain, e, type));
+  for (int t = 0; t < STEER_TYPES; t++)
+    c->domain.offers[t] = t == (int)type;
+}
+
+/* ---- fidelity ------------------------------------------------------------------------------- */
+
+static void grade(struct provider_fidelity *f, enum provider_layer layer, enum provider_grade value,
+                  double error, const char *why) {
+  f->grade[layer] = value;
+  f->error[layer] = error;
+  snprintf(f->why[layer], sizeof f->why[layer], "%s", why);
+}
+
+/* Only what the domain uses can be lost. */
+static void judge(const struct provider_domain *domain, const struct copy *c,
+                  struct provider_fidelity *f) {
+  const struct steer_domain *d = domain->steer;
+  uint32_t used = 0;
+  uint16_t weight = 0;
+  bool differ = false;
+  bool levels = false;
+  memset(f, 0, sizeof *f);
+  for (uint32_t r = 0; r < d->region_count; r++)
+    levels = levels || d->regions[r].level_count > 1;
+  for (uint32_t i = 0; i < c->level.entry_count; i++) {
+    uint16_t w = c->level.entries[i].weight;
+    if (w == 0)
+      continue;
+    differ = differ || (used > 0 && w != weight);
+    weight = w;
+    used++;
+  }
+  if (d->region_count > 1)
+    grade(f, LAYER_GEO, FIDELITY_LOST, 1, "static records: every client gets those of `global`");
+  if (domain->health && domain->pushed)
+    grade(f, LAYER_STATUS, FIDELITY_APPROX, used > 1 ? 1.0 / used : 1,
+          "static records: an endpoint that goes down stays until the next sync, and the TTL");
+  else if (domain->health)
+    grade(f, LAYER_STATUS, FIDELITY_LOST, 1,
+          "static records: endpoints that are down stay; set the provider's health: pushed");
+  if (levels)
+    grade(f, LAYER_PRIORITY, FIDELITY_LOST, 1,
+          "static records: level 1 only, also while all of it is down");
+  if (d->offers[STEER_CNAME] && used > 1)
+    grade(f, LAYER_WEIGHT, FIDELITY_LOST, 1,
+          "static records: only the host with the largest weight");
+  else if (differ)
+    grade(f, LAYER_WEIGHT, FIDELITY_LOST, 1,
+          "static records: all endpoints of level 1 in one answer, with equal shares");
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+bool rfc2136_compile(const struct provider_domain *domain, struct provider_objects *out,
+                     struct provider_fidelity *fidelity) {
+  struct top top;
+  struct copy c = {0};
+  memset(fidelity, 0, sizeof *fidelity);
+  if (!find_top(domain->steer, &top))
+    return true;
+  bool ok = copy_open(&c, domain, &top);
+  for (int t = 0; ok && t < STEER_TYPES; t++) {
+    struct provider_fidelity ignored;
+    struct provider_domain one = *domain;
+    if (!domain->steer->offers[t])
+      continue;
+    choose(&c, domain, (enum steer_type)t);
+    one.steer = &c.domain;
+    ok = provider_compile_default(&one, out, &ignored);
+  }
+  if (ok)
+    judge(domain, &c, fidelity);
+  copy_close(&c);
+  return ok;
+}
