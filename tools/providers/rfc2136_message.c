@@ -22,10 +22,14 @@ enum { OPCODE = 5 << 3 };
 struct group {
   size_t first, count; /* of the sorted changes */
   size_t order;        /* the first of them as given */
-  bool only_deletes;
+  int turn;            /* TURN_ below */
   struct buf expect, update;
   unsigned expects, updates;
 };
+
+/* Name servers of the zone come after their addresses, and before old addresses go: BIND refuses
+ * what leaves a name server without any. */
+enum { TURN_ADD, TURN_SERVERS, TURN_DELETE };
 
 struct entry {
   const struct provider_change *change;
@@ -280,8 +284,8 @@ static int by_key(const void *a, const void *b) {
 static int by_turn(const void *a, const void *b) {
   const struct group *x = a;
   const struct group *y = b;
-  if (x->only_deletes != y->only_deletes)
-    return x->only_deletes ? 1 : -1;
+  if (x->turn != y->turn)
+    return x->turn < y->turn ? -1 : 1;
   return (x->order > y->order) - (x->order < y->order);
 }
 
@@ -303,13 +307,15 @@ static bool sort_changes(struct maker *m, const struct provider_change *changes,
 static void make_groups(struct maker *m) {
   for (size_t i = 0, end; i < m->count; i = end) {
     struct group *g = &m->groups[m->group_count++];
-    *g = (struct group){.first = i, .order = m->entries[i].order, .only_deletes = true};
+    *g = (struct group){.first = i, .order = m->entries[i].order, .turn = TURN_DELETE};
     buf_init(&g->expect);
     buf_init(&g->update);
     for (end = i; end < m->count && strcmp(m->entries[end].key, m->entries[i].key) == 0; end++) {
       const struct provider_object *new = m->entries[end].change->new;
-      if (new && !is_marker(new))
-        g->only_deletes = false;
+      if (new &&is_apex_ns(m, new))
+        g->turn = TURN_SERVERS;
+      else if (new && !is_marker(new) && g->turn == TURN_DELETE)
+        g->turn = TURN_ADD;
     }
     g->count = end - i;
   }

@@ -65,9 +65,10 @@ bool rfc2136_rcode(const char *provider, const char *zone, unsigned rcode, bool 
   case REFUSED:
     return provider_fail(error, PROVIDER_DENIED,
                          "%s: %s of %.200s is refused; let the key do it (BIND: %s; Knot: an acl "
-                         "with action: %s)",
+                         "with action: %s)%s",
                          n, what, zone, update ? "update-policy" : "allow-transfer",
-                         update ? "update" : "transfer");
+                         update ? "update" : "transfer",
+                         update ? ", or its log says which check of its own fails" : "");
   case NOTIMP:
     return provider_fail(error, PROVIDER_REFUSED,
                          "%s: the server does not know dynamic updates (NOTIMP); is it a primary "
