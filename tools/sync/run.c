@@ -247,7 +247,7 @@ static void read_back(const struct worker *w, struct sync_target *t, void *self,
       provider_fail(&t->error, PROVIDER_CONFLICT,
                     "%s: %zu of %zu changes of %.100s are not to be seen there; run it again",
                     w->provider->name, left, t->asked, t->zone->name);
-    else if (t->seen == 0)
+    if (t->state != SYNC_APPLIED && t->seen == 0) /* as it was before */
       t->state = SYNC_FAILED;
   }
   sync_plan_close(&now);
