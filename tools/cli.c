@@ -20,12 +20,26 @@ void cli_print_text(FILE *out, const char *text) {
     fputc((*p < 0x20 && *p != '\n') || *p == 0x7f ? '?' : *p, out);
 }
 
+/* Where this thread's errors go instead of stderr. */
+static _Thread_local char *captured;
+static _Thread_local size_t captured_size;
+
+void cli_capture(char *out, size_t size) {
+  captured = out;
+  captured_size = size;
+}
+
 static void print_error(const char *format, va_list args) {
   char line[2048];
   vsnprintf(line, sizeof line, format, args);
   for (char *p = line; *p; p++)
     if (*p == '\n')
       *p = ' ';
+  if (captured) {
+    if (!*captured) /* the first one tells the cause */
+      snprintf(captured, captured_size, "%s", line);
+    return;
+  }
   fputs("sluice: ", stderr);
   cli_print_text(stderr, line);
   fputc('\n', stderr);

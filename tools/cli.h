@@ -49,6 +49,10 @@ enum cli_next cli_parse(const struct cli_spec *spec, int argc, char **argv, size
 /* Prints `sluice: MESSAGE` as one line on stderr; control characters are replaced. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on this thread's first error goes into `out` (which holds "" at first) and none to
+ * stderr; NULL ends that.  For long-lived programs. */
+void cli_capture(char *out, size_t size);
+
 /* Like cli_error(), and returns the exit status for wrong usage. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

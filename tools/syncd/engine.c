@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/syncd/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "tools/syncd/queue.h"
+#include "tools/syncd/round.h"
+
+enum {
+  TICK_MS = 100,
+  LOOK_MS = 1000,        /* between two looks at the server */
+  LOOK_FAILED_MS = 3000, /* after one that failed */
+  BATCH = 256,           /* domains in one round */
+  FIRST_MS = 1000,       /* the first retry */
+  SLOW_MS = 30000,       /* where a retry alone helps nothing: rights, refusals */
+};
+
+struct provider {
+  struct engine *engine;
+  struct provider *next;
+  struct queue queue;
+  json_t *places; /* DOMAIN -> mark of what is in force; NULL: none is here now */
+  json_t *holds;  /* DOMAIN -> document that the provider holds, as last seen */
+  char error[PROVIDER_TEXT];
+  /* A round. */
+  bool working;
+  uv_work_t work;
+  uint64_t round; /* its number */
+  const char **domains;
+  char **marks;
+  size_t count;
+  struct round_result *results;
+};
+
+struct engine_wait {
+  struct engine *engine;
+  struct engine_wait *next, **at;
+  char *domain;
+  json_t *pending;   /* PROVIDER -> true */
+  uint64_t after;    /* only rounds with a higher number count */
+  uint64_t until_ms; /* loop time */
+  void (*done)(void *arg, json_t *reply);
+  void *arg;
+};
+
+struct engine {
+  uv_loop_t *loop;
+  const struct syncd_settings *settings;
+  struct provider *providers;
+  struct engine_wait *waits;
+  uint64_t rounds;
+  uv_timer_t tick;
+  bool save_failed;
+  /* Looking at the server. */
+  struct watch *watch;
+  uv_work_t look;
+  bool looking, known;
+  uint64_t look_at; /* loop time */
+  json_t *places;   /* what the last look gave */
+  char why[PROVIDER_TEXT];
+  char said[PROVIDER_TEXT]; /* of it, in the log */
+};
+
+static int64_t wall_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static double random_part(void) {
+  uint32_t value = 0;
+  if (getrandom(&value, sizeof value, 0) != (ssize_t)sizeof value)
+    return 0;
+  return value / 4294967296.0;
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+static struct provider *find_provider(const struct engine *engine, const char *name) {
+  for (struct provider *p = engine->providers; p != NULL; p = p->next)
+    if (strcmp(p->queue.name, name) == 0)
+      return p;
+  return NULL;
+}
+
+static struct provider *add_provider(struct engine *engine, const char *name) {
+  char why[QUEUE_WHY];
+  bool damaged;
+  struct provider *p = find_provider(engine, name);
+  if (p != NULL)
+    return p;
+  p = calloc(1, sizeof *p);
+  if (p == NULL)
+    return NULL;
+  p->holds = json_object();
+  if (p->holds == NULL || !queue_open(&p->queue, engine->settings->state, name, &damaged, why)) {
+    log_error("%s", why);
+    queue_close(&p->queue);
+    json_decref(p->holds);
+    free(p);
+    return NULL;
+  }
+  if (damaged)
+    log_warning("the queue of %s was damaged and is set aside; every domain is looked at again",
+                name);
+  p->engine = engine;
+  p->next = engine->providers;
+  engine->providers = p;
+  return p;
+}
+
+void engine_save(struct engine *engine) {
+  char why[QUEUE_WHY];
+  bool failed = false;
+  for (struct provider *p = engine->providers; p != NULL; p = p->next)
+    if (!queue_save(&p->queue, why)) {
+      if (!engine->save_failed)
+        log_error("the queue of %s cannot be saved: %s", p->queue.name, why);
+      failed = true;
+    }
+  engine->save_failed = failed;
+}
+
+/* The domain is to be brought level at once. */
+static void demand(struct provider *p, const char *domain, const char *want) {
+  json_t *job = queue_add(&p->queue, domain, wall_ms() / 1000);
+  if (job == NULL)
+    return;
+  json_object_set_new(job, "want", json_string(want));
+  json_object_set_new(job, "attempts", json_integer(0));
+  json_object_set_new(job, "next", json_integer(0));
+  if (p->working)
+    json_object_set_new(job, "again", json_integer((json_int_t)p->round));
+  p->queue.dirty = true;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+/* What is in force against what the provider was brought level with. */
+static void compare(struct provider *p) {
+  const char *domain;
+  json_t *mark;
+  void *next;
+  json_object_foreach(p->places, domain, mark) {
+    const json_t *job = json_object_get(p->queue.jobs, domain);
+    const char *want = json_string_value(mark);
+    if (job ? strcmp(text_of(job, "want"), want) != 0
+            : strcmp(text_of(p->queue.level, domain), want) != 0)
+      demand(p, domain, want);
+  }
+  json_t *lists[] = {p->queue.jobs, p->queue.level, p->holds};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    json_object_foreach_safe(lists[i], next, domain, mark) {
+      if (json_object_get(p->places, domain) != NULL)
+        continue;
+      json_object_del(lists[i], domain);
+      p->queue.dirty = true;
+    }
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static json_t *domain_status(const struct engine *engine, const char *domain);
+
+static void wait_end(struct engine_wait *wait) {
+  *wait->at = wait->next;
+  if (wait->next != NULL)
+    wait->next->at = wait->at;
+  json_decref(wait->pending);
+  free(wait->domain);
+  free(wait);
+}
+
+void engine_wait_cancel(struct engine_wait *wait) {
+  wait_end(wait);
+}
+
+static void wait_done(struct engine_wait *wait) {
+  void (*done)(void *arg, json_t *reply) = wait->done;
+  void *arg = wait->arg;
+  json_t *reply = domain_status(wait->engine, wait->domain);
+  wait_end(wait);
+  done(arg, reply);
+}
+
+static void tell_waits(struct provider *p) {
+  struct engine_wait *next;
+  for (struct engine_wait *wait = p->engine->waits; wait != NULL; wait = next) {
+    next = wait->next;
+    bool mine = false;
+    for (size_t i = 0; p->round > wait->after && i < p->count && !mine; i++)
+      mine = strcmp(p->domains[i], wait->domain) == 0;
+    if (mine && json_object_del(wait->pending, p->queue.name) == 0 &&
+        json_object_size(wait->pending) == 0)
+      wait_done(wait);
+  }
+}
+
+struct engine_wait *engine_sync(struct engine *engine, const char *domain, uint64_t wait_ms,
+                                void (*done)(void *arg, json_t *reply), void *arg) {
+  struct engine_wait *wait = calloc(1, sizeof *wait);
+  json_t *pending = json_object();
+  for (struct provider *p = engine->providers; pending != NULL && p != NULL; p = p->next) {
+    const char *mark = json_string_value(json_object_get(p->places, domain));
+    if (mark == NULL)
+      continue;
+    demand(p, domain, mark);
+    json_object_set_new(pending, p->queue.name, json_true());
+  }
+  engine_save(engine);
+  if (wait == NULL || json_object_size(pending) == 0 || wait_ms == 0) {
+    free(wait);
+    json_decref(pending);
+    done(arg, domain_status(engine, domain));
+    return NULL;
+  }
+  *wait = (struct engine_wait){.engine = engine,
+                               .next = engine->waits,
+                               .at = &engine->waits,
+                               .domain = strdup(domain),
+                               .pending = pending,
+                               .after = engine->rounds,
+                               .until_ms = uv_now(engine->loop) + wait_ms,
+                               .done = done,
+                               .arg = arg};
+  if (wait->next != NULL)
+    wait->next->at = &wait->next;
+  engine->waits = wait;
+  return wait;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static void on_round(uv_work_t *work) {
+  struct provider *p = work->data;
+  round_run(p->engine->settings, p->queue.name, p->domains, p->count, p->results);
+}
+
+static void free_round(struct provider *p) {
+  for (size_t i = 0; i < p->count; i++) {
+    free((char *)(uintptr_t)p->domains[i]);
+    free(p->marks[i]);
+  }
+  free(p->domains);
+  free(p->marks);
+  round_results_close(p->results, p->count);
+  p->domains = NULL;
+  p->marks = NULL;
+  p->results = NULL;
+  p->count = 0;
+}
+
+static bool helps_to_repeat(enum provider_failure failure) {
+  return failure != PROVIDER_DENIED && failure != PROVIDER_REFUSED && failure != PROVIDER_GONE;
+}
+
+static void take_failure(struct provider *p, json_t *job, const struct round_result *result) {
+  json_int_t attempts = json_integer_value(json_object_get(job, "attempts")) + 1;
+  int64_t first = helps_to_repeat(result->failure) ? FIRST_MS : SLOW_MS;
+  json_object_set_new(job, "attempts", json_integer(attempts));
+  json_object_set_new(
+      job, "next",
+      json_integer((json_int_t)(wall_ms() + queue_backoff(first, attempts, random_part()))));
+  json_object_set_new(job, "error", json_string(result->error));
+  /* What a provider refuses may be one domain's fault, and is not to hold up the others. */
+  if (result->failure == PROVIDER_REFUSED || result->failure == PROVIDER_GARBAGE)
+    json_object_set_new(job, "alone", json_true());
+  if (strcmp(p->error, result->error) != 0)
+    log_warning("%s is behind: %s", p->queue.name, result->error);
+  snprintf(p->error, sizeof p->error, "%s", result->error);
+}
+
+static void take_result(struct provider *p, size_t i) {
+  const char *domain = p->domains[i];
+  struct round_result *result = &p->results[i];
+  json_t *job = json_object_get(p->queue.jobs, domain);
+  if (result->holds != NULL)
+    json_object_set(p->holds, domain, result->holds);
+  if (job == NULL) /* the domain is gone */
+    return;
+  json_int_t again = json_integer_value(json_object_get(job, "again"));
+  json_object_del(job, "again");
+  p->queue.dirty = true;
+  if (!result->level) {
+    take_failure(p, job, result);
+    if (again == (json_int_t)p->round)
+      json_object_set_new(job, "next", json_integer(0));
+    return;
+  }
+  json_object_set_new(p->queue.level, domain, json_string(p->marks[i]));
+  if (again != (json_int_t)p->round)
+    json_object_del(p->queue.jobs, domain);
+}
+
+static void start_round(struct provider *p);
+
+static void on_round_done(uv_work_t *work, int status) {
+  struct provider *p = work->data;
+  (void)status;
+  p->working = false;
+  for (size_t i = 0; i < p->count; i++)
+    take_result(p, i);
+  if (json_object_size(p->queue.jobs) == 0 && p->error[0] != '\0') {
+    log_notice("%s is level again", p->queue.name);
+    p->error[0] = '\0';
+  }
+  engine_save(p->engine);
+  tell_waits(p);
+  free_round(p);
+  start_round(p);
+}
+
+static bool pick(struct provider *p, const char *domain, const json_t *job) {
+  p->domains[p->count] = strdup(domain);
+  p->marks[p->count] = strdup(text_of(job, "want"));
+  if (p->domains[p->count] == NULL || p->marks[p->count] == NULL)
+    return false;
+  p->count++;
+  return true;
+}
+
+/* What is due: many together, or one that is better alone. */
+static bool pick_all(struct provider *p) {
+  int64_t now = wall_ms();
+  const char *domain;
+  json_t *job;
+  for (int alone = 0; alone < 2 && p->count == 0; alone++)
+    json_object_foreach(p->queue.jobs, domain, job) {
+      bool due = json_integer_value(json_object_get(job, "next")) <= now;
+      bool mine = json_is_true(json_object_get(job, "alone")) == (alone == 1);
+      if (!due || !mine || p->count == (alone ? 1 : BATCH))
+        continue;
+      if (json_object_get(p->places, domain) != NULL && !pick(p, domain, job))
+        return false;
+    }
+  return p->count > 0;
+}
+
+static void start_round(struct provider *p) {
+  if (p->working || p->places == NULL || json_object_size(p->queue.jobs) == 0)
+    return;
+  p->domains = calloc(BATCH + 1, sizeof *p->domains);
+  p->marks = calloc(BATCH + 1, sizeof *p->marks);
+  bool ok = p->domains != NULL && p->marks != NULL && pick_all(p);
+  p->results = ok ? calloc(p->count, sizeof *p->results) : NULL;
+  p->work.data = p;
+  if (p->results == NULL ||
+      uv_queue_work(p->engine->loop, &p->work, on_round, on_round_done) != 0) {
+    free_round(p);
+    return;
+  }
+  p->round = ++p->engine->rounds;
+  p->working = true;
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static void on_look(uv_work_t *work) {
+  struct engine *engine = work->data;
+  engine->places = watch_look(engine->watch, engine->why);
+}
+
+static void take_places(struct engine *engine) {
+  const char *name;
+  json_t *places;
+  for (struct provider *p = engine->providers; p != NULL; p = p->next) {
+    json_decref(p->places);
+    p->places = NULL;
+  }
+  json_object_foreach(engine->places, name, places) {
+    struct provider *p = add_provider(engine, name);
+    if (p == NULL)
+      continue;
+    p->places = json_incref(places);
+    compare(p);
+  }
+  engine_save(engine);
+}
+
+static void on_look_done(uv_work_t *work, int status) {
+  struct engine *engine = work->data;
+  (void)status;
+  engine->looking = false;
+  engine->known = engine->places != NULL;
+  engine->look_at = uv_now(engine->loop) + (engine->known ? LOOK_MS : LOOK_FAILED_MS);
+  if (engine->known) {
+    take_places(engine);
+    engine->said[0] = '\0';
+  } else if (strcmp(engine->said, engine->why) != 0) {
+    log_warning("%s", engine->why);
+    memcpy(engine->said, engine->why, sizeof engine->said);
+  }
+  json_decref(engine->places);
+  engine->places = NULL;
+}
+
+static void on_tick(uv_timer_t *timer) {
+  struct engine *engine = timer->data;
+  uint64_t now = uv_now(engine->loop);
+  struct engine_wait *next;
+  if (!engine->looking && now >= engine->look_at) {
+    engine->look.data = engine;
+    engine->looking = uv_queue_work(engine->loop, &engine->look, on_look, on_look_done) == 0;
+  }
+  for (struct provider *p = engine->providers; p != NULL; p = p->next)
+    start_round(p);
+  for (struct engine_wait *wait = engine->waits; wait != NULL; wait = next) {
+    next = wait->next;
+    if (now >= wait->until_ms)
+      wait_done(wait);
+  }
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static json_t *seconds_or_null(json_int_t seconds) {
+  return seconds > 0 ? json_integer(seconds) : json_null();
+}
+
+static json_t *provider_status(const struct provider *p) {
+  const char *domain;
+  const json_t *job;
+  json_int_t since = 0;
+  json_int_t next = 0;
+  json_t *job_;
+  json_object_foreach(p->queue.jobs, domain, job_) {
+    job = job_;
+    json_int_t at = json_integer_value(json_object_get(job, "since"));
+    json_int_t then = json_integer_value(json_object_get(job, "next")) / 1000;
+    since = since == 0 || at < since ? at : since;
+    next = next == 0 || then < next ? then : next;
+  }
+  size_t behind = json_object_size(p->queue.jobs);
+  return json_pack("{s:s, s:I, s:I, s:o, s:o, s:b, s:s?}", "name", p->queue.name, "domains",
+                   (json_int_t)json_object_size(p->places), "behind", (json_int_t)behind, "since",
+                   seconds_or_null(since), "next", seconds_or_null(next), "working",
+                   (int)p->working, "error", behind && p->error[0] ? p->error : NULL);
+}
+
+static json_t *domain_status(const struct engine *engine, const char *domain) {
+  json_t *list = json_array();
+  for (struct provider *p = engine->providers; list != NULL && p != NULL; p = p->next) {
+    if (json_object_get(p->places, domain) == NULL)
+      continue;
+    const json_t *job = json_object_get(p->queue.jobs, domain);
+    const char *error = json_string_value(json_object_get(job, "error"));
+    json_array_append_new(
+        list,
+        json_pack("{s:s, s:b, s:o, s:s?, s:O?}", "name", p->queue.name, "level", (int)(job == NULL),
+                  "since", seconds_or_null(json_integer_value(json_object_get(job, "since"))),
+                  "error", job != NULL && error == NULL ? "not done yet" : error, "holds",
+                  json_object_get(p->holds, domain)));
+  }
+  return json_pack("{s:s, s:o?}", "domain", domain, "providers", list);
+}
+
+json_t *engine_status(const struct engine *engine, const char *domain) {
+  json_t *list = json_array();
+  for (struct provider *p = engine->providers; list != NULL && p != NULL; p = p->next)
+    if (p->places != NULL || json_object_size(p->queue.jobs) > 0)
+      json_array_insert_new(list, 0, provider_status(p));
+  json_t *reply = json_pack("{s:s?, s:o?}", "server",
+                            engine->known    ? NULL
+                            : engine->why[0] ? engine->why
+                                             : "the configuration is being read",
+                            "providers", list);
+  if (reply != NULL && domain != NULL)
+    json_object_set_new(reply, "domain", domain_status(engine, domain));
+  return reply;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+struct engine *engine_open(uv_loop_t *loop, const struct syncd_settings *settings, char *why) {
+  struct engine *engine = calloc(1, sizeof *engine);
+  snprintf(why, ENGINE_WHY, "out of memory");
+  if (engine == NULL || !fs_make_dirs(settings->state, why)) {
+    free(engine);
+    return NULL;
+  }
+  engine->watch = watch_open(settings);
+  if (engine->watch == NULL) {
+    free(engine);
+    return NULL;
+  }
+  engine->loop = loop;
+  engine->settings = settings;
+  engine->look_at = uv_now(loop);
+  uv_timer_init(loop, &engine->tick);
+  engine->tick.data = engine;
+  uv_timer_start(&engine->tick, on_tick, 0, TICK_MS);
+  return engine;
+}
+
+bool engine_is_busy(const struct engine *engine) {
+  for (const struct provider *p = engine->providers; p != NULL; p = p->next)
+    if (p->working)
+      return true;
+  return engine->looking;
+}
+
+static void on_tick_closed(uv_handle_t *handle) {
+  struct engine *engine = handle->data;
+  while (engine->providers != NULL) {
+    struct provider *p = engine->providers;
+    engine->providers = p->next;
+    queue_close(&p->queue);
+    json_decref(p->places);
+    json_decref(p->holds);
+    free(p);
+  }
+  watch_close(engine->watch);
+  free(engine);
+}
+
+void engine_close(struct engine *engine) {
+  if (engine != NULL)
+    uv_close((uv_handle_t *)&engine->tick, on_tick_closed);
+}
