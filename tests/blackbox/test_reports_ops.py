@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of operation: reloads without end (B96)."""
+"""Reports of operation: reloads without end (B96), programs that hang (B27), kills amid sets (B49), builds
+that are not loaded (B92)."""
+import contextlib
 import json
 import os
+import pathlib
+import pwd
 import random
 import shutil
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 
 import dns.message
 import pytest
 
+import healthlib
 import serverlib
 import sluicelib
 import statelib
+from test_probe_exec import processes
 
 # ---- B96: reloads under load ------------------------------------------------------------------------
 
@@ -227,3 +234,101 @@ def test_b96_an_end_during_a_reload(build, many_zones, start):
         server.stop()  # its exit status is 0, and no sanitizer has anything to say
         for peer in peers:
             peer.close()
+
+
+# ---- B27: programs that hang, for many rounds of a running checker -----------------------------------
+
+
+def machine(tmp_path, **programs):
+    """Options: a settings file with programs of exec checks, as the user who runs the test."""
+    path = tmp_path / "sluice.yaml"
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    checks = {name: {"command": argv} for name, argv in programs.items()}
+    path.write_text(json.dumps({"healthd": {"run-as": user}, "checks": checks}), encoding="utf-8")
+    return "-c", path
+
+
+def children(pid):
+    """Names of all children of a process, those that nobody has waited for too."""
+    out = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                name, _, rest = (entry / "stat").read_text(encoding="utf-8").rpartition(")")
+                if int(rest.split()[1]) == pid:
+                    out.append(name.partition("(")[2])
+    return out
+
+
+@pytest.mark.parametrize("script", [
+    "sleep {0} & sleep {0}", "trap '' TERM INT HUP; sleep {0}; sleep {0}", "yes & sleep {0}"],
+    ids=["tree", "ignored signals", "endless output"])
+def test_b27_many_rounds_of_a_program_that_hangs(script, tmp_path, make_config):
+    seconds = f"603.{os.getpid()}"
+    own = machine(tmp_path, hang=["/bin/sh", "-c", script.format(seconds)])
+    check = "health: {type: exec, check: hang, interval: 100ms, timeout: 80ms, rise: 1, fall: 1}\n"
+    domain = "ttl: 0\nendpoints: {a: 127.0.0.41, b: 127.0.0.42}\nregions: {global: {a: 1, b: 1}}\n" + check
+    data = sluicelib.build(make_config({"cdn": domain}), tmp_path / "data")
+    with healthlib.Healthd(data, *own) as healthd:
+        def done():
+            return healthd.status()["probes"]["done"]
+
+        serverlib.wait_for(lambda: done() >= 10, "some rounds")
+        assert set(healthd.states().values()) == {"down"}
+        assert {c["why"] for c in healthd.checks().values()} == {"timeout in running the program"}
+        goal = done() + 2 * 25
+        most = 0
+        while done() < goal:
+            most = max(most, len(children(healthd.proc.pid)), serverlib.descriptors(healthd.proc.pid) // 10)
+        assert most <= 6, "no child, alive or dead, and no descriptor piles up"
+    serverlib.wait_for(lambda: not processes(seconds), "the end of all that it has started")
+
+
+# ---- B49: a server that is killed while many set -----------------------------------------------------
+
+
+def test_b49_what_was_said_to_be_done_outlives_a_kill(tmp_path, make_config, start):
+    names = [f"e{i}" for i in range(20)]
+    level = "{" + ", ".join(f"{e}: 1" for e in names) + "}"
+    domain = ("endpoints: {" + ", ".join(f"{e}: 192.0.2.{i + 1}" for i, e in enumerate(names)) + "}\n"
+              f"regions: {{global: {level}}}\n")
+    data = sluicelib.build(make_config({"cdn": domain}), tmp_path / "data")
+    server = sluicelib.Server(data, "--state", tmp_path / "state")
+    argv = [sluicelib.program("sluice"), "endpoints", "set", "cdn", "--socket", str(server.control)]
+    tools = [subprocess.Popen([*argv, f"{e}={i + 100}"], env=sluicelib.environment(), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) for i, e in enumerate(names)]
+    serverlib.wait_for(lambda: any(t.poll() is not None for t in tools), "the first that is done")
+    server.kill()
+    ended = [t.wait(sluicelib.DEADLINE) for t in tools]
+    assert set(ended) <= {0, 1, 3} and 0 in ended
+    server = start(data, "--state", tmp_path / "state")
+    weights = {e: w for (_, _, e), w in statelib.weights(server.control).items()}
+    for i, (name, status) in enumerate(zip(names, ended)):
+        # 0: done; 1: nothing has changed; 3: it was asked for, and the answer did not come
+        allowed = {0: (i + 100,), 1: (None,), 3: (i + 100, None)}[status]
+        assert weights.get(name) in allowed, (name, status, weights)
+    assert len(statelib.history(server.control)) == len(weights), "each has its row in the trail"
+    server.sluice("endpoints", "set", "cdn", "e0=7")
+
+
+# ---- B92: what is configured, but not yet deployed ---------------------------------------------------
+
+
+def test_b92_what_is_shown_is_what_is_served(make_config, start):
+    """An endpoint of a build that no server has loaded is not there, and cannot be set."""
+    old = "endpoints: {a: 192.0.2.1, b: 192.0.2.2}\nregions: {global: {a: 1, b: 1}}\n"
+    server = start(make_config({"cdn": old}))
+    new = "endpoints: {a: 192.0.2.1, b: 192.0.2.2, c: 192.0.2.3}\nregions: {global: {a: 1, b: 5, c: 1}}\n"
+    sluicelib.build(make_config({"cdn": new}), server.data)
+
+    def shown():
+        [domain] = json.loads(server.sluice("endpoints", "get", "cdn", "--json").stdout)["domains"]
+        [level] = domain["regions"][0]["levels"]
+        return {e["endpoint"]: e["weight"] for e in level["endpoints"]}
+
+    assert shown() == {"a": 1, "b": 1}
+    failed = server.sluice("endpoints", "set", "cdn", "c=3", status=1)
+    assert "c" in failed.stderr and len(failed.stderr.splitlines()) == 1 and not failed.stdout
+    server.reload()
+    assert shown() == {"a": 1, "b": 5, "c": 1}
+    server.sluice("endpoints", "set", "cdn", "c=3")
