@@ -54,7 +54,6 @@ class Pdns:
             "webserver-address": HOST, "webserver-port": self.web.number, "socket-dir": self.folder,
             "daemon": "no", "guardian": "no", "disable-syslog": "yes", "write-pid": "no",
             "security-poll-suffix": "", "receiver-threads": 1, "distributor-threads": 1, "loglevel": 4,
-            "cache-ttl": 0, "query-cache-ttl": 0, "negquery-cache-ttl": 0, "zone-cache-refresh-interval": 0,
             "lua-health-checks-interval": 1, "setuid": "", "setgid": "",
         }
         config.update(dict(line.split("=", 1) for line in settings.splitlines()))

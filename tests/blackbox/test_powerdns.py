@@ -6,9 +6,11 @@ Shares are measured with a false alarm below 1e-9 each (tests/blackbox/stats.py)
 import collections
 import http.server
 import json
+import re
 import socket
 import threading
 
+import dns.query
 import pytest
 
 import pdnslib
@@ -299,6 +301,22 @@ def test_a_secondary_zone_is_not_written(server):
 def test_reading_only(server):
     out = once(server, *ALL, domains=[domain(GLOBAL, THREE)], read_only=True, status=1)
     assert out["error"]["failure"] == "local" and server.rrset(CDN, "LUA") is None
+
+
+def test_records_survive_a_zone_transfer(server):
+    """A transfer holds Lua in strings of 255 octets: a secondary gets the code that was written."""
+    endpoints = {f"e{i}": [f"10.0.0.{i + 1}"] for i in range(100)}
+    once(server, *ALL, domains=[domain({"global": (["global"], [{n: 1 for n in endpoints}])}, endpoints)])
+    content = server.rrset(CDN, "LUA")["records"][0]["content"]
+    query = dns.query.xfr(pdnslib.HOST, ZONE, port=server.port, relativize=False, timeout=sluicelib.DEADLINE)
+    wires = [rdata.to_wire() for message in query for rrset in message.answer
+             if rrset.name.to_text() == CDN for rdata in rrset]
+    assert len(wires) == 1
+    strings, at = [], 2  # the type, then strings
+    while at < len(wires[0]):
+        strings.append(wires[0][at + 1:at + 1 + wires[0][at]].decode())
+        at += 1 + wires[0][at]
+    assert strings == re.findall('"([^"]*)"', content) and len(strings) > 5
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------
