@@ -8,11 +8,12 @@
 #include "tools/sync/run.h"
 #include "tools/wrap.h"
 
-enum { BODY_TEXT = 400, KEPT_SHOWN = 20 };
+enum { BODY_TEXT = 400, JSON_TEXT = 64, KEPT_SHOWN = 20 };
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* "192.0.2.1, 192.0.2.2 (ttl 300)" of an RRset; other bodies as JSON, cut. */
+/* "192.0.2.1, 192.0.2.2 (ttl 300)" of an RRset; other bodies as JSON, cut: what they mean, the
+ * shares say, and --json has all of them. */
 static const char *body_text(const struct provider_object *object, char *out) {
   const json_t *values = json_object_get(object->body, "values");
   size_t at = 0;
@@ -32,8 +33,8 @@ static const char *body_text(const struct provider_object *object, char *out) {
     return out;
   }
   char *text = json_dumps(object->body, JSON_COMPACT | JSON_ENCODE_ANY);
-  bool cut = text && strlen(text) >= BODY_TEXT - 4;
-  snprintf(out, BODY_TEXT, "%.390s%s", text ? text : "?", cut ? "..." : "");
+  bool cut = text && strlen(text) > JSON_TEXT;
+  snprintf(out, BODY_TEXT, "%.*s%s", JSON_TEXT, text ? text : "?", cut ? "..." : "");
   free(text);
   return out;
 }
