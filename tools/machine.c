@@ -53,11 +53,14 @@ static bool take_deploy(struct machine_deploy *deploy, const char *path,
 
 static bool take_all(struct machine *machine, const char *path, const struct yaml_node *root) {
   const struct yaml_node *healthd = yaml_get(root, "healthd");
+  const struct yaml_node *syncd = yaml_get(root, "syncd");
   if (root->kind == YAML_MAP)
     return take(path, root, "control", &machine->control) &&
            take_deploy(&machine->deploy, path, root) &&
            take(path, root, "state", &machine->state) && take(path, root, "data", &machine->data) &&
-           (!healthd || take(path, healthd, "control", &machine->healthd));
+           (!healthd || take(path, healthd, "control", &machine->healthd)) &&
+           (!syncd || (take(path, syncd, "control", &machine->syncd) &&
+                       take(path, syncd, "config", &machine->syncd_config)));
   cli_error("%s:%u:%u: must be a map of settings", path, root->line, root->column);
   return false;
 }
@@ -104,5 +107,7 @@ void machine_close(struct machine *machine) {
   free(machine->deploy.data);
   free(machine->deploy.follow);
   free(machine->healthd);
+  free(machine->syncd);
+  free(machine->syncd_config);
   *machine = (struct machine){0};
 }

@@ -23,10 +23,12 @@ struct machine_deploy {
 };
 
 struct machine {
-  char *control; /* the socket; each of these NULL where the settings do not say */
-  char *state;   /* folder of store.db */
-  char *data;    /* folder of the builds */
-  char *healthd; /* the checker's control socket: `control:` of its section */
+  char *control;      /* the socket; each of these NULL where the settings do not say */
+  char *state;        /* folder of store.db */
+  char *data;         /* folder of the builds */
+  char *healthd;      /* the checker's control socket: `control:` of its section */
+  char *syncd;        /* the control socket of sluice-syncd, of its section */
+  char *syncd_config; /* its configuration directory, where that is not from a repository */
   struct machine_deploy deploy;
 };
 

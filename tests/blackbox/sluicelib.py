@@ -74,7 +74,7 @@ def rcu_edges():
 
 def program(name):
     """Path of a program of the build: sluice, sluiced, ..."""
-    for folder in ("server", "tools", "healthcheck", "tests/probe", "."):
+    for folder in ("server", "tools", "tools/syncd", "healthcheck", "tests/probe", "."):
         path = BUILD / folder / name
         if path.is_file():
             return str(path)

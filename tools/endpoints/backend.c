@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/diag.h"
@@ -12,6 +13,7 @@
 #include "tools/cli.h"
 #include "tools/client.h"
 #include "tools/endpoints/backend_private.h"
+#include "tools/endpoints/level.h"
 #include "tools/names.h"
 #include "zones/domain_list.h"
 
@@ -30,6 +32,9 @@ struct backend {
   struct machine machine;
   bool has_machine;
   struct offline *offline;
+  json_int_t audit;   /* row of the last commit, or 0 */
+  json_t *behind;     /* what is not level, or NULL */
+  uint64_t waited_ms; /* for other providers */
 };
 
 struct backend *backend_open(const struct backend_options *options) {
@@ -56,6 +61,7 @@ void backend_close(struct backend *backend) {
   if (!backend)
     return;
   offline_close(backend->offline);
+  json_decref(backend->behind);
   if (backend->has_machine)
     machine_close(&backend->machine);
   free(backend->socket);
@@ -357,8 +363,82 @@ enum backend_commit backend_commit(struct backend *backend, const struct state *
     result = BACKEND_CONFLICT;
   else if (result == BACKEND_DONE && (*status = judge(&reply)) != CLI_DONE)
     result = BACKEND_REFUSED;
+  backend->audit = json_integer_value(json_array_get(json_object_get(reply, "audits"), 0));
   json_decref(reply);
   return result;
+}
+
+/* ---- other providers ------------------------------------------------------------------------- */
+
+static uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Settings that cannot be read leave the default places: what was asked for is done already. */
+static struct level_place level_place(struct backend *backend) {
+  char ignored[256] = "";
+  if (!backend->has_machine) {
+    cli_capture(ignored, sizeof ignored);
+    backend->has_machine = machine_read(&backend->machine, backend->settings);
+    cli_capture(NULL, 0);
+  }
+  return (struct level_place){.machine = backend->has_machine ? &backend->machine : NULL,
+                              .settings = backend->settings,
+                              .socket = backend->socket};
+}
+
+/* Notes what is behind, and tells the trail. */
+static void take_levels(struct backend *backend, const char *domain, const json_t *list) {
+  json_t *result = json_pack("{s:s}", "sluice", "done");
+  size_t i;
+  json_t *item;
+  json_array_foreach(list, i, item) {
+    const char *name = json_string_value(json_object_get(item, "name"));
+    const char *error = json_string_value(json_object_get(item, "error"));
+    if (json_is_true(json_object_get(item, "level"))) {
+      json_object_set_new(result, name, json_string("done"));
+      continue;
+    }
+    json_object_set_new(result, name,
+                        json_sprintf("behind: %s", error ? error : "for an unknown reason"));
+    json_object_set_new(item, "domain", json_string(domain));
+    json_object_del(item, "holds");
+    if (!backend->behind)
+      backend->behind = json_array();
+    json_array_append(backend->behind, item);
+  }
+  json_t *reply = NULL;
+  if (backend->audit > 0 && backend_call(backend,
+                                         json_pack("{s:s, s:I, s:O}", "command", "result", "audit",
+                                                   backend->audit, "result", result),
+                                         &reply) != CLI_DONE)
+    reply = NULL;
+  json_decref(reply);
+  json_decref(result);
+}
+
+void backend_level(struct backend *backend, const struct state *state) {
+  if (backend->offline)
+    return;
+  const struct level_place place = level_place(backend);
+  uint64_t start = now_ms();
+  json_t *list = level_bring(
+      &place, state, backend->waited_ms < LEVEL_WAIT_MS ? LEVEL_WAIT_MS - backend->waited_ms : 0);
+  backend->waited_ms += now_ms() - start;
+  if (json_array_size(list) > 0)
+    take_levels(backend, state->name, list);
+  json_decref(list);
+}
+
+const json_t *backend_behind(const struct backend *backend) {
+  return backend->behind;
+}
+
+json_t *backend_look(struct backend *backend, const struct state *state) {
+  const struct level_place place = level_place(backend);
+  return backend->offline ? json_array() : level_look(&place, state);
 }
 
 /* ---- the trail ------------------------------------------------------------------------------- */

@@ -67,6 +67,16 @@ enum backend_commit backend_commit(struct backend *backend, const struct state *
 /* The audit trail of a domain (NULL: of all), latest first. */
 int backend_history(struct backend *backend, const char *name, size_t limit, json_t **list);
 
+/* After a commit of this backend: brings the other providers of the domain level (level.h), and
+ * writes what came of it into the audit row.  Together, all calls wait 10 s. */
+void backend_level(struct backend *backend, const struct state *state);
+
+/* What was not brought level: an array as level_bring() gives, each with its "domain"; borrowed. */
+const json_t *backend_behind(const struct backend *backend);
+
+/* How the domain is at its other providers (level_look()); a new reference. */
+json_t *backend_look(struct backend *backend, const struct state *state);
+
 /* A request of another kind; only with a running server. */
 int backend_call(struct backend *backend, json_t *request, json_t **reply);
 

@@ -30,7 +30,17 @@ static enum backend_commit apply_here(struct backend *backend, const struct plan
   return backend_commit(backend, plan->state, plan->changes, audit, status);
 }
 
-static const struct change_target change_targets[] = {{"sluice", apply_here}};
+/* Never changes the result: what is not level yet will be, and is told at the end. */
+static enum backend_commit apply_elsewhere(struct backend *backend, const struct plan *plan,
+                                           const json_t *audit, int *status) {
+  (void)audit;
+  (void)status;
+  backend_level(backend, plan->state);
+  return BACKEND_DONE;
+}
+
+static const struct change_target change_targets[] = {{"sluice", apply_here},
+                                                      {"other providers", apply_elsewhere}};
 
 /* The first one decides whether the plan was still right. */
 static enum backend_commit apply_all(struct backend *backend, const struct plan *plan,
@@ -125,6 +135,17 @@ void change_result_close(struct change_result *result) {
 }
 
 int change_end(const struct backend *backend, int status) {
+  size_t i;
+  const json_t *item;
+  json_array_foreach(backend_behind(backend), i, item) {
+    const char *error = json_string_value(json_object_get(item, "error"));
+    cli_error("%s is behind at %s and will be brought level: %s",
+              json_string_value(json_object_get(item, "name")),
+              json_string_value(json_object_get(item, "domain")),
+              error ? error : "for an unknown reason");
+  }
+  if (status == CLI_DONE && json_array_size(backend_behind(backend)) > 0)
+    return CLI_PARTIAL;
   if (status != CLI_DONE || !backend_is_offline(backend))
     return status;
   cli_error("saved, but the server is not running; it holds from its next start on");

@@ -4,8 +4,8 @@
  * committed only if that is still the state; else it is computed again.  So no update is lost and
  * none is applied to what its author has not seen.
  *
- * A plan holds for everyone who serves the domain.  Today that is one: our own server
- * (change_targets); providers will follow in the same list, each with its own result.
+ * A plan holds for everyone who serves the domain: our own server decides, then all other providers
+ * are brought level with it (level.h), each with its own result.
  */
 #ifndef SLUICE_TOOLS_ENDPOINTS_CHANGE_H
 #define SLUICE_TOOLS_ENDPOINTS_CHANGE_H
@@ -61,7 +61,8 @@ void change_result_close(struct change_result *result);
 /* Prints "global level 1: a 100 -> 95, b 0 -> 5", a line for each level, indented. */
 void change_print(FILE *out, const json_t *changes);
 
-/* What a store that was changed without a server makes of an exit status: says so, CLI_PARTIAL. */
+/* What providers that are behind, or a store that was changed without a server, make of an exit
+ * status: says so, CLI_PARTIAL. */
 int change_end(const struct backend *backend, int status);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/endpoints/common.h"
+#include "tools/endpoints/level.h"
 
 enum { MAX_DOMAINS = 10000 };
 
@@ -26,7 +27,7 @@ static int list_targets(struct backend *backend, char **args, size_t count, json
 }
 
 static int show_one(struct backend *backend, const char *text, struct output *output,
-                    json_t *documents) {
+                    json_t *documents, size_t *behind) {
   struct target target;
   int status = target_open(backend, text, &target);
   if (status == CLI_DONE)
@@ -35,6 +36,12 @@ static int show_one(struct backend *backend, const char *text, struct output *ou
     if (json_array_size(documents) > 0 && output->format != OUTPUT_JSON)
       fputc('\n', output->file);
     json_t *document = target_show(backend, output, &target);
+    json_t *providers = backend_look(backend, target.state);
+    *behind +=
+        level_show(output->format == OUTPUT_JSON ? NULL : output->file, target.state, providers);
+    if (json_array_size(providers) > 0 && document)
+      json_object_set(document, "providers", providers);
+    json_decref(providers);
     json_array_append_new(documents, document ? document : json_null());
   }
   target_close(&target);
@@ -46,6 +53,7 @@ static int show_all(struct backend *backend, const struct common *common, const 
   size_t i;
   const json_t *text;
   int status = CLI_DONE;
+  size_t behind = 0;
   json_t *documents = json_array();
   if (!output_open(&output, common->output)) {
     json_decref(documents);
@@ -53,7 +61,7 @@ static int show_all(struct backend *backend, const struct common *common, const 
   }
   json_array_foreach(texts, i, text) {
     if (status == CLI_DONE && json_is_string(text))
-      status = show_one(backend, json_string_value(text), &output, documents);
+      status = show_one(backend, json_string_value(text), &output, documents, &behind);
   }
   if (json_array_size(texts) == 0 && output.format != OUTPUT_JSON)
     fputs("no steered names\n", output.file);
@@ -70,6 +78,10 @@ static int show_all(struct backend *backend, const struct common *common, const 
   }
   json_decref(document);
   json_decref(documents);
+  if (status == CLI_DONE && behind > 0) {
+    cli_error("providers differ; `sluice status` tells more");
+    status = CLI_PARTIAL;
+  }
   return status;
 }
 
@@ -90,7 +102,9 @@ int endpoints_get(int argc, char **argv) {
                "REGIONS are patterns in square brackets, with * ? and [], matched against the\n"
                "names of the regions without regard to case: cdn[us-*,na].  Quote them, so that\n"
                "the shell leaves them alone.\n"
-               "Exit status: 3 if no server runs, so that nothing is served.",
+               "A provider is named only where it differs, as sluice-syncd saw it last.\n"
+               "Exit status: 3 if a provider differs, or if no server runs, so that nothing is\n"
+               "served.",
       .examples = "sluice endpoints get cdn\n"
                   "endpoints get 'cdn[us-*,na]' api.eu\n"
                   "endpoints get cdn --json | jq '.domains[0].regions'",

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sluice-syncd with a real server and a real PowerDNS: what is set here arrives there."""
+import json
+import os
+import pathlib
+import signal
+
+import pytest
+
+import pdnslib
+import serverlib
+import sluicelib
+import statelib
+
+NAME = "cdn.e.test."
+ZONE = """\
+ttl: 3600
+soa: {mname: ns1.e.test., rname: hostmaster.e.test., refresh: 7200, retry: 900, expire: 1209600, minimum: 60}
+ns: [ns1.e.test., ns2.e.test.]
+providers: [sluice, dns-a]
+records:
+  ns1: {A: [192.0.2.53]}
+  ns2: {A: [192.0.2.54]}
+"""
+DOMAIN = """\
+ttl: 30
+endpoints: {one: 192.0.2.1, two: 192.0.2.2, spare: 192.0.2.3}
+regions:
+  global:
+    - {one: 3, two: 1}
+    - {spare: 1}
+"""
+
+
+class Syncd(sluicelib.Process):
+    def __init__(self, settings):
+        super().__init__(sluicelib.program("sluice-syncd"), "-c", settings)
+        self.wait_log("ready")
+
+
+class World:
+    """A server, a provider, and the machine's settings; sluice-syncd runs unless it is stopped."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.pdns = pdnslib.Pdns(folder / "pdns")
+        self.pdns.make_zone()
+        (folder / "key").write_text(pdnslib.KEY, encoding="ascii")
+        (folder / "key").chmod(0o600)
+        sluicelib.write_tree(folder / "config", {
+            "defaults.yaml": "default_zone: e.test\nproviders:\n"
+                             f"  dns-a: {{type: powerdns, url: \"{self.pdns.url}\", secret: dns-a, health: pushed}}\n",
+            "e.test/zone.yaml": ZONE, "e.test/cdn/domain.yaml": DOMAIN})
+        data = sluicelib.build(folder / "config", folder / "data")
+        (folder / "state").mkdir()
+        self.server = sluicelib.Server(data, "--state", folder / "state")
+        self.control = folder / "syncd.sock"
+        self.settings = folder / "sluice.yaml"
+        self.settings.write_text(
+            f"data: {data}\ncontrol: {self.server.control}\n"
+            f"secrets: {{dns-a: {{file: {folder}/key}}}}\n"
+            f"syncd: {{control: {self.control}, state: {folder}/queues, config: {folder}/config}}\n", encoding="ascii")
+        self.syncd = None
+        self.logs = []
+
+    def start(self):
+        self.syncd = Syncd(self.settings)
+
+    def end(self, how=signal.SIGTERM):
+        self.syncd.signal(how)
+        self.syncd.wait()
+        self.logs.append(self.syncd.log)
+        self.syncd = None
+
+    def close(self):
+        if self.syncd:
+            self.syncd.kill()
+            self.logs.append(self.syncd.log)
+        self.server.kill()
+        self.pdns.close()
+        for log in self.logs:
+            assert pdnslib.KEY not in log
+            assert not sluicelib.SANITIZER.search(log), log
+        for path in (self.folder / "queues").glob("*"):
+            assert pdnslib.KEY not in path.read_text(encoding="utf-8")
+
+    def status(self, domain=None):
+        return sluicelib.control(self.control, "status", domain=domain)
+
+    def provider(self):
+        listed = self.status()["providers"]
+        return listed[0] if listed else None
+
+    def is_level(self):
+        provider = self.provider()
+        return provider is not None and provider["behind"] == 0 and provider["domains"] == 1
+
+    def wait_level(self):
+        serverlib.wait_for(self.is_level, "a provider that is level")
+
+    def endpoints(self, *words, status=0):
+        done = sluicelib.sluice("endpoints", *words, "--socket", self.server.control, "--settings", self.settings,
+                                status=status)
+        assert pdnslib.KEY not in done.stdout + done.stderr
+        return done
+
+    def answers(self):
+        return set(self.pdns.draws(NAME, 60))
+
+
+@pytest.fixture
+def world(tmp_path):
+    out = World(tmp_path)
+    yield out
+    out.close()
+
+
+def test_set_arrives_at_the_provider(world):
+    world.start()
+    world.wait_level()
+    assert world.answers() == {"192.0.2.1", "192.0.2.2"}
+    world.endpoints("set", "cdn", "only[two]")
+    assert world.answers() == {"192.0.2.2"}
+    row = statelib.history(world.server.control)[0]
+    assert row["result"] == {"sluice": "done", "dns-a": "done"}
+    assert "dns-a" not in world.endpoints("get", "cdn").stdout
+    world.endpoints("disable", "cdn", "two")
+    assert world.answers() == {"192.0.2.3"}
+    world.endpoints("reset", "cdn", "--status")
+    assert world.answers() == {"192.0.2.1", "192.0.2.2"}
+    command = pathlib.Path(f"/proc/{world.syncd.proc.pid}/cmdline").read_bytes()
+    assert pdnslib.KEY.encode() not in command
+    world.end()
+
+
+def test_a_provider_that_was_down_is_brought_level(world):
+    world.start()
+    world.wait_level()
+    os.kill(world.pdns.process.proc.pid, signal.SIGSTOP)
+    done = world.endpoints("set", "cdn", "only[two]", status=3)
+    assert "dns-a is behind at cdn.e.test." in done.stderr
+    assert "behind" in statelib.history(world.server.control)[0]["result"]["dns-a"]
+    done = world.endpoints("get", "cdn", status=3)
+    assert "dns-a is behind" in done.stdout and "dns-a: global level 1: one weight 3 (here 0)" in done.stdout
+    out = json.loads(world.endpoints("get", "cdn", "--json", status=3).stdout)
+    assert [p["name"] for p in out["domains"][0]["providers"] if not p["level"]] == ["dns-a"]
+    os.kill(world.pdns.process.proc.pid, signal.SIGCONT)
+    world.wait_level()
+    assert world.answers() == {"192.0.2.2"}
+    world.endpoints("get", "cdn")
+
+
+def test_killed_in_the_middle(world):
+    """What was to be done is on disk, whatever is killed when."""
+    world.start()
+    world.wait_level()
+    os.kill(world.pdns.process.proc.pid, signal.SIGSTOP)
+    statelib.commit(world.server.control, [statelib.weight("one", 0, domain=NAME)])
+    serverlib.wait_for(lambda: world.provider()["behind"] == 1, "a job")
+    world.end(signal.SIGKILL)
+    queue = json.loads((world.folder / "queues/dns-a.json").read_text(encoding="utf-8"))
+    assert list(queue["jobs"]) == [NAME]
+    os.kill(world.pdns.process.proc.pid, signal.SIGCONT)
+    world.start()
+    serverlib.wait_for(lambda: world.answers() == {"192.0.2.2"}, "the new weights")
+    world.wait_level()
+
+
+def test_the_end_of_a_timed_override_reaches_the_provider(world):
+    world.start()
+    world.wait_level()
+    world.endpoints("set", "cdn", "only[two]", "--for", "3s")
+    assert world.answers() == {"192.0.2.2"}
+    serverlib.wait_for(lambda: world.answers() == {"192.0.2.1", "192.0.2.2"}, "the configured weights")
+
+
+def test_health_is_pushed(world):
+    world.start()
+    world.wait_level()
+    statelib.commit(world.server.control, [statelib.health("one", 2, 4, domain=NAME)])
+    serverlib.wait_for(lambda: world.answers() == {"192.0.2.2"}, "an endpoint that is down")
+
+
+def test_without_syncd_the_tool_does_it(world):
+    sluicelib.sluice("sync", "apply", "--yes", "--config", world.folder / "config", "--settings", world.settings,
+                     "--socket", world.server.control, "--provider", "dns-a", "--allow-ns-change")
+    world.endpoints("set", "cdn", "only[two]")
+    assert world.answers() == {"192.0.2.2"}
+    (world.folder / "key").write_text("wrong\n", encoding="ascii")
+    done = world.endpoints("set", "cdn", "only[one]", status=3)
+    assert "dns-a is behind" in done.stderr and "wrong" not in done.stderr.replace("wrong key", "")
+    assert world.answers() == {"192.0.2.2"}
+
+
+def test_damaged_queue_is_set_aside(world):
+    (world.folder / "queues").mkdir()
+    (world.folder / "queues/dns-a.json").write_text("{\"format\": 1", encoding="ascii")
+    world.start()
+    world.syncd.wait_log("queue of dns-a was damaged")
+    world.wait_level()
+    assert (world.folder / "queues/dns-a.json.damaged").exists()
+
+
+def test_bad_settings(tmp_path):
+    path = tmp_path / "sluice.yaml"
+    path.write_text("syncd: {contrl: /tmp/x}\n", encoding="ascii")
+    done = sluicelib.run(sluicelib.program("sluice-syncd"), "-c", path)
+    assert done.returncode == 1 and "did you mean `control`" in done.stderr
+    assert sluicelib.run(sluicelib.program("sluice-syncd")).returncode == 2
+    assert "Examples:" in sluicelib.run(sluicelib.program("sluice-syncd"), "--help").stdout
