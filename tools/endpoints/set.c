@@ -221,8 +221,10 @@ static int run(struct set *set, const char *domain, const struct common *common,
     status = change_make(set->backend, set->target.name, &change, &result);
   if (status == CLI_DONE) {
     status = print_result(set, common, &result, dry_run);
-    if (status != CLI_DONE && !dry_run)
-      status = CLI_PARTIAL; /* it is set, but cannot be shown */
+    if (status != CLI_DONE && !dry_run) {
+      cli_error("%s is set nevertheless; only the result cannot be shown", set->target.name);
+      status = CLI_PARTIAL;
+    }
     if (!dry_run)
       status = change_end(set->backend, status);
   }
