@@ -226,6 +226,8 @@ int client_run(const struct client_command *command, int argc, char **argv) {
   int status = client_call(socket, json_pack("{s:s}", "command", command->name), &reply);
   if (status != CLI_DONE)
     return status;
+  if (command->complete)
+    command->complete(reply, settings);
   if (!json)
     command->print(reply);
   bool ok = json ? cli_print_json(reply) : cli_flush();

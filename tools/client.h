@@ -52,8 +52,9 @@ struct client_command {
   const char *usage;
   const char *about;
   const char *examples;
-  void (*print)(const json_t *reply); /* for people */
-  int (*judge)(const json_t *reply);  /* the exit status after a good reply; or NULL */
+  void (*complete)(json_t *reply, const char *settings); /* adds what others know; or NULL */
+  void (*print)(const json_t *reply);                    /* for people */
+  int (*judge)(const json_t *reply); /* the exit status after a good reply; or NULL */
 };
 int client_run(const struct client_command *command, int argc, char **argv);
 

@@ -54,6 +54,7 @@ static bool take_deploy(struct machine_deploy *deploy, const char *path,
 static bool take_all(struct machine *machine, const char *path, const struct yaml_node *root) {
   const struct yaml_node *healthd = yaml_get(root, "healthd");
   const struct yaml_node *syncd = yaml_get(root, "syncd");
+  machine->has_syncd = syncd != NULL;
   if (root->kind == YAML_MAP)
     return take(path, root, "control", &machine->control) &&
            take_deploy(&machine->deploy, path, root) &&

@@ -27,6 +27,7 @@ struct machine {
   char *state;        /* folder of store.db */
   char *data;         /* folder of the builds */
   char *healthd;      /* the checker's control socket: `control:` of its section */
+  bool has_syncd;     /* there is a section `syncd:` */
   char *syncd;        /* the control socket of sluice-syncd, of its section */
   char *syncd_config; /* its configuration directory, where that is not from a repository */
   struct machine_deploy deploy;

@@ -8,6 +8,7 @@
 #include "tools/client.h"
 #include "tools/commands.h"
 #include "tools/deploy.h"
+#include "tools/machine.h"
 #include "tools/wrap.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
   BELOW = 4,
   TIME_TEXT = 48,
   OVERRIDE_SIZE = 320,
+  SYNCD_WAIT = 3, /* seconds */
 };
 
 static long long integer(const json_t *object, const char *key) {
@@ -281,6 +283,85 @@ static void print_tls(const json_t *tls) {
     wrap_print("", INDENT, "NOT RELOADED: %s", warning);
 }
 
+/* ---- other providers ------------------------------------------------------------------------- */
+
+/* What sluice-syncd knows, as `providers` of the reply: its list, or a text why there is none; no
+ * such key where no sluice-syncd is expected. */
+static void add_providers(json_t *reply, const char *settings) {
+  struct machine machine;
+  char why[CLIENT_WHY] = "";
+  json_t *theirs = NULL;
+  cli_capture(why, sizeof why); /* broken settings stop nothing here */
+  bool known = machine_read(&machine, settings);
+  cli_capture(NULL, 0);
+  json_t *request = json_pack("{s:s}", "command", "status");
+  const char *path = known && machine.syncd ? machine.syncd : "/run/sluice/syncd.sock";
+  enum client_result result =
+      request ? client_try(path, request, SYNCD_WAIT, &theirs, why) : CLIENT_REFUSED;
+  json_t *list = json_object_get(theirs, "providers");
+  const char *server = string(theirs, "server", NULL);
+  if (result == CLIENT_ANSWERED && json_is_array(list) && !server)
+    json_object_set(reply, "providers", list);
+  else if (result == CLIENT_ANSWERED)
+    json_object_set_new(reply, "providers", json_string(server ? server : "no list came"));
+  else if (result != CLIENT_ABSENT)
+    json_object_set_new(reply, "providers", json_string(why));
+  else if (known && machine.has_syncd)
+    json_object_set_new(reply, "providers",
+                        json_sprintf("sluice-syncd does not listen at %s; start it", path));
+  json_decref(request);
+  json_decref(theirs);
+  if (known)
+    machine_close(&machine);
+}
+
+static void print_provider(const json_t *item) {
+  char when[TIME_TEXT];
+  char since[TIME_TEXT];
+  long long domains = integer(item, "domains");
+  long long behind = integer(item, "behind");
+  long long at = integer(item, "since");
+  const char *name = string(item, "name", "?");
+  if (behind == 0) {
+    wrap_print("", ITEM, "%s level, %lld steered name%s", name, domains, cli_s(domains));
+    return;
+  }
+  wrap_print("", ITEM, "%s BEHIND with %lld of %lld steered name%s, since %s (%s ago)", name,
+             behind, domains, cli_s(domains), utc(at, when), ago(at, since));
+  wrap_print("", BELOW, "%s", string(item, "error", "not tried yet"));
+}
+
+static void print_providers(const json_t *providers) {
+  size_t i;
+  const json_t *item;
+  if (json_is_string(providers))
+    wrap_print("providers", INDENT, "NOT KNOWN: %s", json_string_value(providers));
+  if (json_array_size(providers) == 0)
+    return;
+  wrap_print("providers", INDENT, "%zu", json_array_size(providers));
+  json_array_foreach(providers, i, item) print_provider(item);
+}
+
+static int judge_providers(const json_t *providers) {
+  size_t i;
+  const json_t *item;
+  int status = CLI_DONE;
+  if (json_is_string(providers)) {
+    cli_error("providers: %s", json_string_value(providers));
+    return CLI_PARTIAL;
+  }
+  json_array_foreach(providers, i, item) {
+    if (integer(item, "behind") == 0)
+      continue;
+    cli_error("%s is behind: %s", string(item, "name", "?"),
+              string(item, "error", "not tried yet"));
+    status = CLI_PARTIAL;
+  }
+  return status;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 static void print_counters(const json_t *counters) {
   struct buf text;
   char number[32];
@@ -309,6 +390,7 @@ static void print_status(const json_t *reply) {
   print_overrides(reply);
   print_health(json_object_get(reply, "health"));
   print_geo(json_object_get(reply, "geo"));
+  print_providers(json_object_get(reply, "providers"));
   print_secondaries(json_object_get(reply, "secondary"));
   print_zones(json_object_get(build, "zones"));
   print_listen("listens", json_object_get(reply, "listen"));
@@ -333,7 +415,8 @@ static int judge_status(const json_t *reply) {
   const char *build = string(json_object_get(reply, "build"), "id", NULL);
   int reload = judge_reload(json_object_get(reply, "last_reload"));
   int deploys = data ? deploy_status(data, build) : CLI_DONE;
-  return reload != CLI_DONE ? reload : deploys;
+  int providers = judge_providers(json_object_get(reply, "providers"));
+  return reload != CLI_DONE ? reload : deploys != CLI_DONE ? deploys : providers;
 }
 
 int command_status(int argc, char **argv) {
@@ -342,11 +425,13 @@ int command_status(int argc, char **argv) {
       .usage = "sluice status [--socket PATH] [--json]",
       .about = "Prints what the server serves and since when, how the last reload ended, what is\n"
                "overridden by hand, by whom and why, the age of health and location data, the\n"
-               "zones with their serials, and counters.\n"
+               "zones with their serials, other providers (as sluice-syncd knows them), and\n"
+               "counters.\n"
                "Exit status: 3 if the last reload failed or was done in part only, or if a\n"
-               "push was accepted that is not live.",
+               "push was accepted that is not live, or if another provider is behind.",
       .examples = "sluice status\n"
                   "sluice status --json | jq .build.id",
+      .complete = add_providers,
       .print = print_status,
       .judge = judge_status,
   };

@@ -11,11 +11,12 @@
 #include "tools/cli.h"
 #include "tools/config.h"
 #include "tools/machine.h"
+#include "tools/syncd/settings.h"
 
 /* Sections: maps that belong to one of the programs.  Each program leaves those of the others
  * alone, so that only here a slip in such a name shows. */
-static const char *const sections[] = {"checks",     "deploy",    "healthd", "keys",
-                                       "rate-limit", "secondary", "secrets", "transfer"};
+static const char *const sections[] = {"checks",    "deploy",  "healthd", "keys",    "rate-limit",
+                                       "secondary", "secrets", "syncd",   "transfer"};
 
 static bool check_sections(const char *path, const struct yaml_node *root) {
   bool ok = true;
@@ -73,6 +74,16 @@ static bool check_checker(const char *path, const char *text, size_t len) {
   return ok;
 }
 
+static bool check_syncd(const char *path) {
+  struct syncd_settings settings;
+  char why[SYNCD_SETTINGS_WHY];
+  bool ok = syncd_settings_read(&settings, path, why);
+  if (!ok)
+    cli_error("%s", why);
+  syncd_settings_close(&settings);
+  return ok;
+}
+
 static bool check_tools(const char *path) {
   struct machine machine;
   if (!machine_read(&machine, path))
@@ -91,6 +102,7 @@ static bool check_text(const char *path, const char *text, size_t len) {
       yaml_tree_read(path, (const uint8_t *)text, len, &memory, &problems);
   bool readable = root && root->kind == YAML_MAP && problems.errors == 0;
   bool ok = readable && check_sections(path, root);
+  bool syncs = readable && yaml_get(root, "syncd") != NULL;
   bool serves = !readable || yaml_get(root, "listen") != NULL;
   diag_close(&problems);
   arena_close(&memory);
@@ -98,6 +110,7 @@ static bool check_text(const char *path, const char *text, size_t len) {
   if (!readable)
     return false;
   ok = check_checker(path, text, len) && ok;
+  ok = (!syncs || check_syncd(path)) && ok;
   return check_tools(path) && ok;
 }
 

@@ -62,7 +62,7 @@ def test_written_pages_are_sound(page):
     assert not done.stderr and "SEE ALSO" in done.stdout
 
 
-@pytest.mark.parametrize("program", ["sluiced", "sluice-healthd"])
+@pytest.mark.parametrize("program", ["sluiced", "sluice-healthd", "sluice-syncd"])
 def test_pages_of_daemons_name_every_option(program):
     text = subprocess.run([sluicelib.program(program), "--help"], capture_output=True, text=True, check=True).stdout
     page = (ROOT / f"packaging/man/{program}.8.scd").read_text()
@@ -118,7 +118,7 @@ def test_units_are_sound(tmp_path):
         unit = tmp_path / source.name
         unit.write_text(source.read_text().replace("@BINDIR@", "/bin").replace("/bin/sluice", f"{tmp_path}/sluice"))
         units.append(unit)
-    for name in ("sluiced", "sluice-healthd", "sluice"):
+    for name in ("sluiced", "sluice-healthd", "sluice-syncd", "sluice"):
         (tmp_path / name).symlink_to("/bin/true")
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False)
     ours = [line for line in (done.stdout + done.stderr).splitlines() if "sluice" in line]

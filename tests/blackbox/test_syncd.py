@@ -104,6 +104,9 @@ class World:
         assert pdnslib.KEY not in done.stdout + done.stderr
         return done
 
+    def sluice(self, *words, status=0):
+        return sluicelib.sluice(*words, "--socket", self.server.control, "--settings", self.settings, status=status)
+
     def answers(self):
         return set(self.pdns.draws(NAME, 60))
 
@@ -124,6 +127,7 @@ def test_set_arrives_at_the_provider(world):
     row = statelib.history(world.server.control)[0]
     assert row["result"] == {"sluice": "done", "dns-a": "done"}
     assert "dns-a" not in world.endpoints("get", "cdn").stdout
+    assert "dns-a level, 1 steered name" in world.sluice("status").stdout
     world.endpoints("disable", "cdn", "two")
     assert world.answers() == {"192.0.2.3"}
     world.endpoints("reset", "cdn", "--status")
@@ -143,6 +147,7 @@ def test_a_provider_that_was_down_is_brought_level(world):
     done = world.endpoints("get", "cdn", status=3)
     assert "dns-a is behind" in done.stdout and "dns-a: global level 1: one weight 3 (here 0)" in done.stdout
     out = json.loads(world.endpoints("get", "cdn", "--json", status=3).stdout)
+    assert "dns-a BEHIND with 1 of 1 steered name" in world.sluice("status", status=3).stdout
     assert [p["name"] for p in out["domains"][0]["providers"] if not p["level"]] == ["dns-a"]
     os.kill(world.pdns.process.proc.pid, signal.SIGCONT)
     world.wait_level()
@@ -186,6 +191,7 @@ def test_without_syncd_the_tool_does_it(world):
                      "--socket", world.server.control, "--provider", "dns-a", "--allow-ns-change")
     world.endpoints("set", "cdn", "only[two]")
     assert world.answers() == {"192.0.2.2"}
+    assert "sluice-syncd does not listen" in world.sluice("status", status=3).stderr
     (world.folder / "key").write_text("wrong\n", encoding="ascii")
     done = world.endpoints("set", "cdn", "only[one]", status=3)
     assert "dns-a is behind" in done.stderr and "wrong" not in done.stderr.replace("wrong key", "")
@@ -208,3 +214,11 @@ def test_bad_settings(tmp_path):
     assert done.returncode == 1 and "did you mean `control`" in done.stderr
     assert sluicelib.run(sluicelib.program("sluice-syncd")).returncode == 2
     assert "Examples:" in sluicelib.run(sluicelib.program("sluice-syncd"), "--help").stdout
+
+
+def test_system_check_knows_the_section(tmp_path):
+    path = tmp_path / "sluice.yaml"
+    path.write_text("syncd: {control: /run/x.sock, state: /tmp/x}\n", encoding="ascii")
+    sluicelib.sluice("check", "--system", path)
+    path.write_text("syncd: {stat: /tmp/x}\n", encoding="ascii")
+    assert "did you mean `state`" in sluicelib.sluice("check", "--system", path, status=1).stderr
