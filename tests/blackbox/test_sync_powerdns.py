@@ -222,3 +222,37 @@ def test_confirmation_on_a_terminal(world):
 def test_order_of_answers_of_many_types(world):
     counts = collections.Counter(i["type"] for i in world.sync("plan", status=3)["items"])
     assert counts["TXT"] == 1 and counts["MX"] == 1 and counts["AAAA"] == 1
+
+
+def test_more_than_one_request_takes(world):
+    """PowerDNS takes 2 MB at a time: all of the zone is there in the end, and seen."""
+    names = "".join(f"  n{i}: {{A: [192.0.2.{i % 250}], TXT: [\"{'x' * 250} {i}\"]}}\n" for i in range(2000))
+    world.write(zone=ZONE + names)
+    out = world.apply("--allow-ns-change")
+    assert out["providers"][0]["state"] == "applied" and out["providers"][0]["seen"] > 4000
+    assert sluicelib.rdata(world.pdns.ask("n1999.e.test")) == ["192.0.2.249"]
+    assert world.sync("plan")["items"] == []
+
+
+def test_what_is_in_force_goes_to_providers(world):
+    """Overrides of the running server; without it they are not undone by accident."""
+    config, state = world.folder / "config", world.folder / "state"
+    state.mkdir()
+    settings = world.folder / "sluice.yaml"
+    settings.write_text(settings.read_text(encoding="ascii") + f"state: {state}\n", encoding="ascii")
+    with sluicelib.Server(sluicelib.build(config, world.folder / "data"), "--state", state) as server:
+        options = ["--config", config, "--settings", settings]
+        server.sluice("sync", "apply", *options, "--yes", "--allow-ns-change")
+        assert set(world.pdns.draws("cdn.e.test", 200)) == {"192.0.2.1", "192.0.2.2"}
+        server.sluice("endpoints", "set", "cdn[global]", "one=0", "two=7", status=None)
+        server.sluice("sync", "apply", *options, "--yes")
+        assert set(world.pdns.draws("cdn.e.test", 50)) == {"192.0.2.2"}
+        server.sluice("endpoints", "disable", "cdn", "one", "two", status=None)
+        server.sluice("sync", "apply", *options, "--yes")
+        assert set(world.pdns.draws("cdn.e.test", 50)) == {"192.0.2.3"}
+        assert json.loads(server.sluice("sync", "drift", *options, "--json").stdout)["note"] is None
+    done = sluicelib.sluice("sync", "apply", *world.options(), "--yes", status=1)
+    assert "--as-configured" in done.stderr
+    assert set(world.pdns.draws("cdn.e.test", 50)) == {"192.0.2.3"}
+    world.apply("--as-configured")
+    assert set(world.pdns.draws("cdn.e.test", 200)) == {"192.0.2.1", "192.0.2.2"}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sluice sync plan`, `apply` and `drift`. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "tools/cli.h"
 #include "tools/client.h"
 #include "tools/machine.h"
@@ -146,6 +148,25 @@ static bool ask(size_t count) {
   return false;
 }
 
+/* Without the server, what was set by hand is not known and would be undone at the providers: only
+ * where the machine keeps no such state, or if that is wanted. */
+static bool knows_enough(const struct sync_run *run, const struct flags *f, bool as_configured) {
+  struct machine machine;
+  if (run->facts || as_configured)
+    return true;
+  if (!machine_read(&machine, f->options.settings))
+    return false;
+  char *path = machine.state ? fs_join(machine.state, "store.db") : NULL;
+  bool kept = path && access(path, F_OK) == 0;
+  free(path);
+  machine_close(&machine);
+  if (kept)
+    cli_error("nothing was changed: weights and statuses that were set by hand are not known "
+              "(%.400s); with --as-configured the configuration's are used",
+              run->note);
+  return !kept;
+}
+
 static int apply(struct sync_run *run, const struct flags *f, const char *digest, bool yes) {
   sync_run_plan(run);
   if (digest && !digest_fits(run, digest))
@@ -173,11 +194,15 @@ int sync_apply_command(int argc, char **argv) {
   struct flags f = {0};
   const char *digest = NULL;
   bool yes = false;
+  bool as_configured = false;
   const struct cli_option options[] = {
       {"yes", NULL, "do not ask", NULL, &yes},
       {"digest", "HEX", "only if the plan is the one with this digest\n(or its first 12 digits)",
        &digest, NULL},
       CONSENT_OPTIONS(&f),
+      {"as-configured", NULL,
+       "without a server that tells what was set\nby hand: use the configuration's weights", NULL,
+       &as_configured},
       COMMON_OPTIONS(&f),
   };
   const struct cli_spec spec = {
@@ -206,6 +231,8 @@ int sync_apply_command(int argc, char **argv) {
     return cli_usage("nobody can be asked here; give --digest of the plan that was seen, or --yes");
   struct sync_run run;
   status = sync_run_open(&run, &f.options);
+  if (status == CLI_DONE && !knows_enough(&run, &f, as_configured))
+    status = CLI_FAILED;
   if (status == CLI_DONE)
     status = apply(&run, &f, digest, yes);
   sync_run_close(&run);
