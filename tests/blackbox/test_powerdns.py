@@ -319,6 +319,16 @@ def test_records_survive_a_zone_transfer(server):
     assert strings == re.findall('"([^"]*)"', content) and len(strings) > 5
 
 
+def test_a_large_zone(server):
+    """More than the server takes in one request: few requests, all of it, and then nothing more."""
+    static = [a_record(f"host-number-{i}.{ZONE}", f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}") for i in range(10000)]
+    serial = server.serial()
+    out = once(server, "read", "compile", "apply", static=static)
+    assert out["changes"] == out["done"] == 10000 and len(out["seen"]) == 10001
+    assert server.serial() <= serial + 4
+    assert once(server, "read", "compile", "apply", static=static)["changes"] == 0
+
+
 # ---- what goes wrong ------------------------------------------------------------------------------
 
 

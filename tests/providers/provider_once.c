@@ -119,12 +119,12 @@ static json_t *documents_json(const struct provider_kind *kind, void *self,
   json_t *out = json_object();
   for (size_t i = 0; i < objects->count; i++) {
     const char *name = objects->items[i].domain;
-    const struct provider_object *of[8];
+    const struct provider_object *of[256];
     struct provider_error error = {0};
     size_t count = 0;
     if (!name || json_object_get(out, name))
       continue;
-    for (size_t k = i; k < objects->count && count < 8; k++)
+    for (size_t k = i; k < objects->count && count < 256; k++)
       if (objects->items[k].domain && strcmp(objects->items[k].domain, name) == 0)
         of[count++] = &objects->items[k];
     json_t *document = kind->decompile(self, of, count, &error);
@@ -135,29 +135,35 @@ static json_t *documents_json(const struct provider_kind *kind, void *self,
 
 /* ---- what differs --------------------------------------------------------------------------- */
 
-static const struct provider_object *find(const struct provider_objects *objects, const char *key) {
+/* key -> index */
+static json_t *index_of(const struct provider_objects *objects) {
+  json_t *index = json_object();
   for (size_t i = 0; i < objects->count; i++)
-    if (strcmp(objects->items[i].key, key) == 0)
-      return &objects->items[i];
-  return NULL;
+    json_object_set_new(index, objects->items[i].key, json_integer((json_int_t)i));
+  return index;
 }
 
 /* Ours that are not wanted go; others stay. */
 static size_t differences(const struct provider_objects *actual,
                           const struct provider_objects *wanted, const char *marker,
                           struct provider_change *changes) {
+  json_t *there = index_of(actual);
+  json_t *asked = index_of(wanted);
   size_t n = 0;
   for (size_t i = 0; i < wanted->count; i++) {
     const struct provider_object *new = &wanted->items[i];
-    const struct provider_object *old = find(actual, new->key);
+    const json_t *at = json_object_get(there, new->key);
+    const struct provider_object *old = at ? &actual->items[json_integer_value(at)] : NULL;
     if (!old || old->opaque || !json_equal(old->body, new->body))
       changes[n++] = (struct provider_change){old ? PROVIDER_UPDATE : PROVIDER_CREATE, old, new};
   }
   for (size_t i = 0; i < actual->count; i++) {
     const struct provider_object *old = &actual->items[i];
-    if (old->owner && strcmp(old->owner, marker) == 0 && !find(wanted, old->key))
+    if (old->owner && strcmp(old->owner, marker) == 0 && !json_object_get(asked, old->key))
       changes[n++] = (struct provider_change){PROVIDER_DELETE, old, NULL};
   }
+  json_decref(there);
+  json_decref(asked);
   return n;
 }
 

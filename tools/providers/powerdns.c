@@ -3,8 +3,9 @@
  * PowerDNS Authoritative by its HTTP API (doc.powerdns.com/authoritative/http-api): zones as
  * RRsets, steering as LUA records.
  *
- * A zone is read in one request and changed in one, which is atomic.  Every PATCH, even an empty
- * one, makes a new serial: none is sent without a reason.  What is ours carries a comment.
+ * A zone is read in one request and changed in one (of at most 1 MiB), which is atomic.  Every
+ * PATCH, even an empty one, makes a new serial: none is sent without a reason.  What is ours
+ * carries a comment.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -451,6 +452,37 @@ static bool may_write(const struct powerdns *pd, const char *zone, bool lua,
   return true;
 }
 
+/* How many of the changes are of names in the body. */
+static size_t count_changes(const json_t *body, const struct provider_change *changes,
+                            size_t count) {
+  json_t *names = json_object();
+  size_t done = 0;
+  size_t i;
+  const json_t *item;
+  json_array_foreach(json_object_get(body, "rrsets"), i, item) {
+    json_object_set_new(names, json_string_value(json_object_get(item, "name")), json_true());
+  }
+  for (i = 0; i < count; i++)
+    if (json_object_get(names, changes[i].new ? changes[i].new->name : changes[i].old->name))
+      done++;
+  json_decref(names);
+  return done;
+}
+
+static bool send_all(struct powerdns *pd, const char *zone, const json_t *bodies,
+                     const struct provider_change *changes, size_t count, size_t *done,
+                     struct provider_error *error) {
+  size_t i;
+  const json_t *body;
+  json_array_foreach(bodies, i, body) {
+    if (!zone_request(pd, "PATCH", zone, body, NULL, error))
+      return false;
+    *done += count_changes(body, changes, count);
+  }
+  *done = count;
+  return true;
+}
+
 static bool pd_apply(void *self, const char *zone, const struct provider_change *changes,
                      size_t count, size_t *done, struct provider_error *error) {
   struct powerdns *pd = self;
@@ -468,14 +500,13 @@ static bool pd_apply(void *self, const char *zone, const struct provider_change 
     if (!ok)
       return false;
   }
-  json_t *body = powerdns_patch(pd->name, pd->marker, pd->rrsets, changes, count, &lua, error);
-  if (!body)
+  json_t *bodies = powerdns_patch(pd->name, pd->marker, pd->rrsets, changes, count, &lua, error);
+  if (!bodies)
     return false;
-  bool ok = may_write(pd, zone, lua, error) &&
-            (json_is_null(body) || zone_request(pd, "PATCH", zone, body, NULL, error));
-  json_decref(body);
+  bool ok =
+      may_write(pd, zone, lua, error) && send_all(pd, zone, bodies, changes, count, done, error);
+  json_decref(bodies);
   forget(pd); /* what is there now, a new read tells */
-  *done = ok ? count : 0;
   return ok;
 }
 

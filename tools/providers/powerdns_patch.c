@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One PATCH for all changes of a zone: it is atomic there, and each one makes a new serial, so it
- * holds nothing that is as wanted already.
+ * One PATCH for all changes of a zone, if its size allows: it is atomic there, and each one makes a
+ * new serial, so it holds nothing that is as wanted already.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,42 +143,93 @@ static bool is_same(const json_t *before, const json_t *rrset, const json_t *com
          same_set(json_object_get(before, "comments"), comments);
 }
 
-static json_t *body_of(const struct patching *p, bool *lua) {
-  json_t *deletes = json_array();
-  json_t *replaces = json_array();
+/* What is to be sent for one RRset: a new reference, JSON null if nothing. */
+static json_t *item_of(const struct patching *p, const char *key, json_t *rrset) {
+  const json_t *before = json_object_get(p->before, key);
+  json_t *name = json_object_get(rrset, "name");
+  json_t *type = json_object_get(rrset, "type");
+  json_t *records = json_object_get(rrset, "records");
+  if (json_array_size(records) == 0)
+    return before ? json_pack("{s:O, s:O, s:s}", "name", name, "type", type, "changetype", "DELETE")
+                  : json_null();
+  json_t *item = NULL;
+  json_t *comments = comments_for(p, rrset);
+  if (comments && is_same(before, rrset, comments))
+    item = json_null();
+  else if (comments)
+    item = json_pack("{s:O, s:O, s:O, s:s, s:O, s:O}", "name", name, "type", type, "ttl",
+                     json_object_get(rrset, "ttl"), "changetype", "REPLACE", "records", records,
+                     "comments", comments);
+  json_decref(comments);
+  return item;
+}
+
+/* The items of each name: {NAME: [deletes..., replaces...]}; NULL without memory.  What goes stands
+ * first: a CNAME clashes with all that is still there. */
+static json_t *items_by_name(const struct patching *p) {
+  json_t *names = json_object();
   const char *key;
   json_t *rrset;
-  bool ok = deletes && replaces;
-  *lua = false;
+  bool ok = names;
   json_object_foreach(p->after, key, rrset) {
-    const json_t *before = json_object_get(p->before, key);
-    json_t *name = json_object_get(rrset, "name");
-    json_t *type = json_object_get(rrset, "type");
-    json_t *records = json_object_get(rrset, "records");
-    if (json_array_size(records) == 0) {
-      ok = ok && (!before ||
-                  json_array_append_new(deletes, json_pack("{s:O, s:O, s:s}", "name", name, "type",
-                                                           type, "changetype", "DELETE")) == 0);
+    json_t *item = ok ? item_of(p, key, rrset) : NULL;
+    const char *name = json_string_value(json_object_get(rrset, "name"));
+    json_t *list = json_object_get(names, name);
+    ok = ok && item;
+    if (!ok || json_is_null(item)) {
+      json_decref(item);
       continue;
     }
-    json_t *comments = comments_for(p, rrset);
-    *lua = *lua || strcmp(json_string_value(type), "LUA") == 0;
-    ok = ok && comments &&
-         (is_same(before, rrset, comments) ||
-          json_array_append_new(
-              replaces, json_pack("{s:O, s:O, s:O, s:s, s:O, s:O}", "name", name, "type", type,
-                                  "ttl", json_object_get(rrset, "ttl"), "changetype", "REPLACE",
-                                  "records", records, "comments", comments)) == 0);
-    json_decref(comments);
+    if (!list) {
+      list = json_array();
+      ok = json_object_set_new(names, name, list) == 0;
+    }
+    ok = ok && (json_object_get(item, "records") ? json_array_append_new(list, item)
+                                                 : json_array_insert_new(list, 0, item)) == 0;
   }
-  /* What goes stands first: a CNAME clashes with all that is still there. */
-  ok = ok && json_array_extend(deletes, replaces) == 0;
-  json_t *body = NULL;
   if (ok)
-    body = json_array_size(deletes) ? json_pack("{s:O}", "rrsets", deletes) : json_null();
-  json_decref(deletes);
-  json_decref(replaces);
-  return body;
+    return names;
+  json_decref(names);
+  return NULL;
+}
+
+static bool begin_body(json_t *bodies, json_t **list) {
+  *list = json_array();
+  return *list && json_array_append_new(bodies, json_pack("{s:o}", "rrsets", *list)) == 0;
+}
+
+/* As few bodies as the size allows; a name is never cut in two. */
+static json_t *bodies_of(json_t *names) {
+  json_t *bodies = json_array();
+  json_t *list = NULL;
+  size_t size = 0;
+  const char *name;
+  json_t *items;
+  bool ok = bodies;
+  json_object_foreach(names, name, items) {
+    size_t more = json_dumpb(items, NULL, 0, JSON_COMPACT);
+    if (ok && (!list || size + more > POWERDNS_BODY)) {
+      ok = begin_body(bodies, &list);
+      size = 0;
+    }
+    ok = ok && json_array_extend(list, items) == 0;
+    size += more;
+  }
+  if (ok)
+    return bodies;
+  json_decref(bodies);
+  return NULL;
+}
+
+static bool holds_lua(json_t *after) {
+  const char *key;
+  const json_t *rrset;
+  json_object_foreach(after, key, rrset) {
+    if (json_array_size(json_object_get(rrset, "records")) > 0 &&
+        strcmp(json_string_value(json_object_get(rrset, "type")), "LUA") == 0)
+      return true;
+  }
+  return false;
 }
 
 json_t *powerdns_patch(const char *provider, const char *marker, const json_t *rrsets,
@@ -190,9 +241,12 @@ json_t *powerdns_patch(const char *provider, const char *marker, const json_t *r
     ok = !changes[i].old || take_out(&p, changes[i].old);
   for (size_t i = 0; ok && i < count; i++)
     ok = !changes[i].new || put_in(&p, changes[i].new);
-  json_t *body = ok ? body_of(&p, lua) : NULL;
+  json_t *names = ok ? items_by_name(&p) : NULL;
+  json_t *bodies = names ? bodies_of(names) : NULL;
+  *lua = holds_lua(p.after);
+  json_decref(names);
   json_decref(p.after);
-  if (!body)
+  if (!bodies)
     provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", provider);
-  return body;
+  return bodies;
 }

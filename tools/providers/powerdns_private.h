@@ -40,9 +40,13 @@ bool powerdns_read_document(const char *provider, const char *zone, const json_t
 struct provider_object *powerdns_add_lua(struct provider_objects *out, const char *name,
                                          const char *type, uint32_t ttl, const char *content);
 
+/* Octets of one PATCH; the server takes 2 MB (webserver-max-bodysize). */
+enum { POWERDNS_BODY = 1 << 20 };
+
 /*
- * The body of the PATCH that does the changes, from the RRsets as last read; NULL with an error.
- * *lua becomes true if LUA records are written; the body is JSON null if nothing would change.
+ * The bodies of the PATCHes that do the changes, from the RRsets as last read: an array, empty if
+ * nothing would change; NULL with an error.  More than one only if it would be too large; all
+ * RRsets of a name are in the same.  *lua becomes true if LUA records are written.
  */
 json_t *powerdns_patch(const char *provider, const char *marker, const json_t *rrsets,
                        const struct provider_change *changes, size_t count, bool *lua,
