@@ -228,28 +228,42 @@ static bool has_value(const struct provider_object *object, const char *value) {
   return false;
 }
 
-/* Name servers of the apex that are not to be any more, one by one, after the new ones. */
+/*
+ * Name servers of the apex one by one, after the new ones were added: those that are not to be any
+ * more go.  To change the TTL those that stay go and come back, for Knot takes what is there
+ * already for done, whatever its TTL; the last one of a zone cannot go.
+ */
+static bool settle_servers(const struct maker *m, struct group *g,
+                           const struct provider_change *change) {
+  static _Thread_local uint8_t rdata[RECORD_MAX_RDATA];
+  bool again = ttl_of(change->old) != ttl_of(change->new);
+  size_t i;
+  const json_t *item;
+  json_array_foreach(json_object_get(change->old->body, "values"), i, item) {
+    const char *value = json_string_value(item);
+    bool stays = has_value(change->new, value);
+    size_t len = !stays || again ? from_text("NS", value, rdata) : 0;
+    if (stays && !again)
+      continue;
+    if (len == 0)
+      return local(m);
+    if (!add_rr(m, &g->update, &g->updates, m->zone, TYPE_NS, CLASS_NONE, 0, rdata, len) ||
+        (stays && !add_rdata(m, g, change->new, TYPE_NS, rdata, len)))
+      return false;
+  }
+  return true;
+}
+
 static bool drop_servers(const struct maker *m, struct group *g) {
   for (size_t i = g->first; i < g->first + g->count; i++) {
     const struct provider_change *change = m->entries[i].change;
-    size_t k;
-    const json_t *item;
-    if (!is_apex_ns(m, object_of(change)) || !change->old)
+    if (!change->old || !is_apex_ns(m, change->old))
       continue;
     if (!change->new)
       return provider_fail(m->error, PROVIDER_REFUSED,
                            "%s: %.200s cannot lose all its name servers", m->provider, m->zone);
-    json_array_foreach(json_object_get(change->old->body, "values"), k, item) {
-      static _Thread_local uint8_t rdata[RECORD_MAX_RDATA];
-      const char *value = json_string_value(item);
-      if (has_value(change->new, value))
-        continue;
-      size_t len = from_text("NS", value, rdata);
-      if (len == 0)
-        return local(m);
-      if (!add_rr(m, &g->update, &g->updates, m->zone, TYPE_NS, CLASS_NONE, 0, rdata, len))
-        return false;
-    }
+    if (!settle_servers(m, g, change))
+      return false;
   }
   return true;
 }

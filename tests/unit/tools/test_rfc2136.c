@@ -149,6 +149,8 @@ Test(rfc2136, name_servers_are_added_before_others_go) {
              "expect e.test. 0 IN NS old.example.\n"
              "update e.test. 300 IN NS both.example.\n"
              "update e.test. 300 IN NS new.example.\n"
+             "update e.test. 0 NONE NS both.example.\n" /* for the TTL */
+             "update e.test. 300 IN NS both.example.\n"
              "update e.test. 0 NONE NS old.example.\n");
 }
 
