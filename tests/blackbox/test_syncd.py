@@ -41,7 +41,7 @@ class Syncd(sluicelib.Process):
 class World:
     """A server, a provider, and the machine's settings; sluice-syncd runs unless it is stopped."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, more="", names="sluice, dns-a"):
         self.folder = folder
         self.pdns = pdnslib.Pdns(folder / "pdns")
         self.pdns.make_zone()
@@ -49,8 +49,8 @@ class World:
         (folder / "key").chmod(0o600)
         sluicelib.write_tree(folder / "config", {
             "defaults.yaml": "default_zone: e.test\nproviders:\n"
-                             f"  dns-a: {{type: powerdns, url: \"{self.pdns.url}\", secret: dns-a, health: pushed}}\n",
-            "e.test/zone.yaml": ZONE, "e.test/cdn/domain.yaml": DOMAIN})
+                             f"  dns-a: {{type: powerdns, url: \"{self.pdns.url}\", secret: dns-a, health: pushed}}\n" + more,
+            "e.test/zone.yaml": ZONE.replace("sluice, dns-a", names), "e.test/cdn/domain.yaml": DOMAIN})
         data = sluicelib.build(folder / "config", folder / "data")
         (folder / "state").mkdir()
         self.server = sluicelib.Server(data, "--state", folder / "state")
@@ -87,9 +87,8 @@ class World:
     def status(self, domain=None):
         return sluicelib.control(self.control, "status", domain=domain)
 
-    def provider(self):
-        listed = self.status()["providers"]
-        return listed[0] if listed else None
+    def provider(self, name="dns-a"):
+        return {p["name"]: p for p in self.status()["providers"]}.get(name)
 
     def is_level(self):
         provider = self.provider()
@@ -153,6 +152,22 @@ def test_a_provider_that_was_down_is_brought_level(world):
     world.wait_level()
     assert world.answers() == {"192.0.2.2"}
     world.endpoints("get", "cdn")
+
+
+def test_one_provider_never_holds_up_another(tmp_path):
+    port = sluicelib.Port()
+    world = World(tmp_path, f"  dns-b: {{type: powerdns, url: \"http://127.0.0.1:{port.number}\", secret: dns-a}}\n",
+                  "dns-a, dns-b")
+    try:
+        world.start()
+        world.wait_level()
+        statelib.commit(world.server.control, [statelib.weight("one", 0, domain=NAME)])
+        serverlib.wait_for(lambda: world.answers() == {"192.0.2.2"}, "the new weights at dns-a")
+        world.wait_level()
+        assert world.provider("dns-b")["behind"] == 1
+    finally:
+        world.close()
+        port.close()
 
 
 def test_killed_in_the_middle(world):

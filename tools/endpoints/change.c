@@ -14,6 +14,7 @@ enum {
   ATTEMPTS = 200,
   PAUSE_MAX_MS = 40,
   ITEM = 2,
+  BEHIND_SHOWN = 20,
   AUDITED = 300, /* changes that the trail tells one by one; it has room for 64 KiB */
 };
 
@@ -139,6 +140,11 @@ int change_end(const struct backend *backend, int status) {
   const json_t *item;
   json_array_foreach(backend_behind(backend), i, item) {
     const char *error = json_string_value(json_object_get(item, "error"));
+    if (i == BEHIND_SHOWN) {
+      cli_error("... and %zu more; `sluice status` tells",
+                json_array_size(backend_behind(backend)) - i);
+      break;
+    }
     cli_error("%s is behind at %s and will be brought level: %s",
               json_string_value(json_object_get(item, "name")),
               json_string_value(json_object_get(item, "domain")),

@@ -15,6 +15,8 @@
 enum {
   TICK_MS = 100,
   LOOK_MS = 1000,        /* between two looks at the server */
+  LOOK_SHARE = 9,        /* and so many times the last one's length, */
+  LOOK_MOST_MS = 10000,  /* up to this: many domains are not to keep the server busy */
   LOOK_FAILED_MS = 3000, /* after one that failed */
   BATCH = 256,           /* domains in one round */
   FIRST_MS = 1000,       /* the first retry */
@@ -61,7 +63,7 @@ struct engine {
   struct watch *watch;
   uv_work_t look;
   bool looking, known;
-  uint64_t look_at; /* loop time */
+  uint64_t look_at; /* loop time: of the next one; while looking, of its start */
   json_t *places;   /* what the last look gave */
   char why[PROVIDER_TEXT];
   char said[PROVIDER_TEXT]; /* of it, in the log */
@@ -391,7 +393,11 @@ static void on_look_done(uv_work_t *work, int status) {
   (void)status;
   engine->looking = false;
   engine->known = engine->places != NULL;
-  engine->look_at = uv_now(engine->loop) + (engine->known ? LOOK_MS : LOOK_FAILED_MS);
+  uint64_t now = uv_now(engine->loop);
+  uint64_t pause = LOOK_MS + LOOK_SHARE * (now - engine->look_at);
+  if (!engine->known)
+    pause = LOOK_FAILED_MS;
+  engine->look_at = now + (pause < LOOK_MOST_MS ? pause : LOOK_MOST_MS);
   if (engine->known) {
     take_places(engine);
     engine->said[0] = '\0';
@@ -409,6 +415,7 @@ static void on_tick(uv_timer_t *timer) {
   struct engine_wait *next;
   if (!engine->looking && now >= engine->look_at) {
     engine->look.data = engine;
+    engine->look_at = now;
     engine->looking = uv_queue_work(engine->loop, &engine->look, on_look, on_look_done) == 0;
   }
   for (struct provider *p = engine->providers; p != NULL; p = p->next)

@@ -190,7 +190,7 @@ static bool read_facts(struct watch *watch, char *why) {
 
 static bool is_pushed(const struct sync_provider *provider) {
   const char *health = json_string_value(json_object_get(provider->settings, "health"));
-  return health ? strcmp(health, "pushed") == 0 : !provider->kind->can.native;
+  return health ? strcmp(health, "pushed") == 0 : !provider->kind || !provider->kind->can.native;
 }
 
 /* Everything that the domain's objects at the provider are made from, as a digest. */
@@ -216,8 +216,8 @@ static bool mark_of(const struct sync_provider *provider, const struct sync_doma
 
 static bool add_target(const struct sync_target *target, json_t *places) {
   const struct sync_provider *provider = target->provider;
-  if (!provider->kind || provider->kind->can.deployed)
-    return true;
+  if (provider->kind && provider->kind->can.deployed)
+    return true; /* one of no kind stays, so that it is told to be behind */
   json_t *mine = json_object_get(places, provider->name);
   if (!mine) {
     mine = json_object();
