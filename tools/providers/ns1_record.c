@@ -560,7 +560,7 @@ json_t *ns1_canonical(const char *type, const json_t *record) {
 }
 
 json_t *ns1_canonical_short(const char *type, const json_t *item) {
-  json_int_t ttl;
+  json_int_t ttl = 0;
   json_t *values = json_array();
   size_t i;
   const json_t *answer;
