@@ -3,7 +3,6 @@
 
 Shares are measured with a false alarm below 1e-9 each (tests/blackbox/stats.py).
 """
-import collections
 import http.server
 import json
 import re
@@ -423,8 +422,8 @@ def test_without_places_or_client_subnets(tmp_path):
 class Listener:
     """Accepts connections to `address` while it is up."""
 
-    def __init__(self, address, port):
-        self.socket = socket.socket()
+    def __init__(self, address, port, family=socket.AF_INET):
+        self.socket = socket.socket(family)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind((address, port))
         self.socket.listen(64)
@@ -475,10 +474,56 @@ def test_checks_that_it_cannot_do_are_told(server, changes, word):
     assert status["grade"] == "lost" and word in status["why"]
 
 
+def web_check(**more):
+    return {"type": "http", "path": "/", "method": "GET", "timeout": 1500, "host": "cdn.example.org", "headers": {},
+            "follow_redirects": False, "expect": {"status": [[200, 299]]}, **more}
+
+
 def test_a_check_by_http(server):
-    health = {n: {"type": "http", "port": 8080, "path": "/it's]]\"\\ok", "method": "GET", "timeout": 1500, "host": "cdn.example.org",
-                  "headers": {}, "follow_redirects": False, "expect": {"status": [[200, 299]]}} for n in THREE}
+    """The request goes to each address, with the host of the check; another status is down."""
+    asked = set()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.add((self.path, self.headers["Host"].split(":")[0]))
+            self.send_response(200 if self.connection.getsockname()[0] != "127.0.0.31" else 503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    port = sluicelib.Port()
+    addresses = ["127.0.0.31", "127.0.0.32", "127.0.0.33"]
+    webs = [http.server.ThreadingHTTPServer((a, port.number), Handler) for a in addresses]
+    for web in webs:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+    check = web_check(port=port.number, path="/health?x=1")
+    once(server, *ALL, domains=[domain(GLOBAL, {n: [a] for n, a in zip(THREE, addresses)}, pushed=False,
+                                       health={n: check for n in THREE})])
+    serverlib.wait_for(lambda: set(server.draws(CDN, 20)) == {"127.0.0.32"}, "the address that is up")
+    for web in webs:
+        web.shutdown()
+        web.server_close()
+    port.close()
+    assert asked == {("/health?x=1", "cdn.example.org")}
+
+
+def test_a_check_of_ipv6(server):
+    port = sluicelib.Port("::1")
+    listener = Listener("::1", port.number, socket.AF_INET6)
+    check = {"type": "tcp", "port": port.number, "timeout": 1000}
+    once(server, *ALL, domains=[domain({"global": (["global"], [{"gone": 9, "here": 1}])},
+                                       {"gone": ["2001:db8::1"], "here": ["::1"]}, pushed=False,
+                                       health={"gone": check, "here": check})])
+    serverlib.wait_for(lambda: set(server.draws(CDN, 20, rdtype="AAAA")) == {"::1"}, "the address that is up")
+    listener.close()
+    port.close()
+
+
+def test_an_url_cannot_leave_its_place(server):
+    health = {n: web_check(port=8080, path="/it's]]\"\\ok") for n in THREE}
     out = once(server, *ALL, domains=[domain(GLOBAL, THREE, pushed=False, health=health)])
     assert out["fidelity"][CDN]["status"]["grade"] == "approx"
     assert "ifurlup(" in out["wanted"][0]["body"]["lua"]
-    assert collections.Counter(server.draws(CDN, 50)).keys() <= {"192.0.2.1", "192.0.2.2"}
+    assert set(server.draws(CDN, 50)) <= {"192.0.2.1", "192.0.2.2"}
