@@ -221,7 +221,7 @@ static bool add_header(struct curl_slist **list, const char *header) {
 }
 
 static bool make_headers(const struct http_request *request, struct curl_slist **list) {
-  bool ok = add_header(list, "Expect:");
+  bool ok = request->signs || add_header(list, "Expect:");
   for (size_t i = 0; ok && request->headers && request->headers[i]; i++)
     ok = is_clean(request->headers[i]) && add_header(list, request->headers[i]);
   if (ok && request->secret_header)

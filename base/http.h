@@ -28,6 +28,8 @@ struct http_request {
   const void *body;           /* or NULL */
   size_t body_len;
   bool idempotent; /* may be sent again although the first may have arrived */
+  bool signs; /* `setup` makes libcurl sign header fields: none is given that is not sent.  The body
+               * must be below 1 MiB, or "Expect: 100-continue" goes with it */
   /* Anything else to set on the easy handle (AWS_SIGV4, ...); or NULL. */
   void (*setup)(void *arg, CURL *curl);
   void *arg;

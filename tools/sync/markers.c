@@ -179,11 +179,11 @@ static bool gather(const struct sync_plan_input *input, const struct sync_plan *
     bool was = is_of(object, input->mark);
     bool is = !item || item->held ? was : item->op != PROVIDER_DELETE;
     const struct provider_object *named = item && item->new ? item->new : object;
-    if (is && !sync_is_marker(object))
+    if (is && !named->part && !sync_is_marker(object))
       ours->items[ours->count++] = (struct held){named->name, named->type, named->domain != NULL};
   }
   for (size_t i = 0; i < plan->count; i++)
-    if (plan->items[i].op == PROVIDER_CREATE && !plan->items[i].held)
+    if (plan->items[i].op == PROVIDER_CREATE && !plan->items[i].held && !plan->items[i].new->part)
       ours->items[ours->count++] = (struct held){plan->items[i].new->name, plan->items[i].new->type,
                                                  plan->items[i].new->domain != NULL};
   qsort(ours->items, ours->count, sizeof *ours->items, compare_held);
