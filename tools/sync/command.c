@@ -207,12 +207,11 @@ int sync_apply_command(int argc, char **argv) {
   };
   const struct cli_spec spec = {
       .usage = "sluice sync apply [ZONE|DOMAIN...] [--provider P,...] [--yes | --digest HEX]",
-      .about =
-          "Plans as `sluice sync plan`, asks, makes the changes at all providers at once, and\n"
-          "reads them again: only what is then seen there counts as done.  What fails at\n"
-          "one provider does not stop the others; run it again when the cause is gone.\n"
-          "Changes that need a consent that was not given are held back.\n"
-          "Exit status: 3 if not all could be done, or something is held back.",
+      .about = "Plans as `sluice sync plan`, asks, makes the changes at all providers at once,\n"
+               "and reads them again: only what is then seen there counts as done.  What fails\n"
+               "at one provider does not stop the others; run it again when the cause is gone.\n"
+               "Changes that need a consent that was not given are held back.\n"
+               "Exit status: 3 if not all could be done, or something is held back.",
       .examples = "sluice sync apply\n"
                   "sluice sync apply tm.example.com --yes\n"
                   "sluice sync apply --digest 5f2c8e1b90aa --allow-ns-change",
