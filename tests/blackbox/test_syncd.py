@@ -7,10 +7,12 @@ import signal
 
 import pytest
 
+import gitlib
 import pdnslib
 import serverlib
 import sluicelib
 import statelib
+import toollib
 
 NAME = "cdn.e.test."
 ZONE = """\
@@ -105,6 +107,9 @@ class World:
 
     def sluice(self, *words, status=0):
         return sluicelib.sluice(*words, "--socket", self.server.control, "--settings", self.settings, status=status)
+
+    def answers_if_any(self):
+        return self.answers() if self.pdns.rrset(NAME, "LUA") else set()
 
     def answers(self):
         return set(self.pdns.draws(NAME, 60))
@@ -213,9 +218,30 @@ def test_without_syncd_the_tool_does_it(world):
     assert world.answers() == {"192.0.2.2"}
 
 
-def test_damaged_queue_is_set_aside(world):
+@pytest.mark.parametrize("at", [2, 4, 6, 8, 12])
+def test_killed_at_a_write(world, at):
+    """Whichever of its writes sluice-syncd does not survive, the next one goes on."""
+    library = str(toollib.fault_library()[1])
+    env = {"FAULT_AT": str(at), "FAULT_MARK": str(world.folder / "mark"), "LD_PRELOAD": library,
+           "ASAN_OPTIONS": sluicelib.environment()["ASAN_OPTIONS"] + ":verify_asan_link_order=0"}
+    first = sluicelib.Process(sluicelib.program("sluice-syncd"), "-c", world.settings, env=env)
+    statelib.commit(world.server.control, [statelib.weight("one", 0, domain=NAME)])
+    serverlib.wait_for(lambda: not first.alive() or world.answers_if_any() == {"192.0.2.2"}, "its end, or its work")
+    first.kill()
+    world.logs.append(first.log)
+    world.start()
+    world.wait_level()
+    assert world.answers() == {"192.0.2.2"}
+    assert not list((world.folder / "queues").glob("*.damaged"))
+
+
+@pytest.mark.parametrize("text", [
+    "{\"format\": 1", "", "[]", "{\"format\": 2, \"jobs\": {}, \"level\": {}}",
+    "{\"format\": 1, \"jobs\": {\"cdn.e.test.\": 1}, \"level\": {}}",
+    "{\"format\": 1, \"jobs\": {}, \"level\": {\"cdn.e.test.\": null}}"])
+def test_damaged_queue_is_set_aside(world, text):
     (world.folder / "queues").mkdir()
-    (world.folder / "queues/dns-a.json").write_text("{\"format\": 1", encoding="ascii")
+    (world.folder / "queues/dns-a.json").write_text(text, encoding="ascii")
     world.start()
     world.syncd.wait_log("queue of dns-a was damaged")
     world.wait_level()
@@ -237,3 +263,41 @@ def test_system_check_knows_the_section(tmp_path):
     sluicelib.sluice("check", "--system", path)
     path.write_text("syncd: {stat: /tmp/x}\n", encoding="ascii")
     assert "did you mean `state`" in sluicelib.sluice("check", "--system", path, status=1).stderr
+
+
+@pytest.fixture
+def site(tmp_path):
+    out = gitlib.Site(tmp_path / "site")
+    yield out
+    gitlib.Site.end_all()
+
+
+def test_a_deploy_reaches_the_provider(site, tmp_path):
+    """The configuration is the commit of the build that is served."""
+    pdns = pdnslib.Pdns(tmp_path / "pdns")
+    syncd = None
+    try:
+        pdns.make_zone()
+        (tmp_path / "key").write_text(pdnslib.KEY, encoding="ascii")
+        (tmp_path / "key").chmod(0o600)
+        site.start()
+        site.commit({"defaults.yaml": "default_zone: e.test\nproviders:\n"
+                                      f"  dns-a: {{type: powerdns, url: \"{pdns.url}\", secret: dns-a}}\n",
+                     "e.test/zone.yaml": ZONE, "e.test/cdn/domain.yaml": DOMAIN})
+        site.push()
+        settings = tmp_path / "sluice.yaml"
+        settings.write_text(f"data: {site.data}\ncontrol: {site.socket}\ndeploy: {{repository: {site.bare}}}\n"
+                            f"secrets: {{dns-a: {{file: {tmp_path}/key}}}}\n"
+                            f"syncd: {{control: {tmp_path}/syncd.sock, state: {tmp_path}/queues}}\n", encoding="ascii")
+        syncd = Syncd(settings)
+        serverlib.wait_for(lambda: pdns.rrset(NAME, "LUA"), "a first record")
+        assert set(pdns.draws(NAME, 60)) == {"192.0.2.1", "192.0.2.2"}
+        site.commit({"e.test/cdn/domain.yaml": DOMAIN.replace("one: 3, two: 1", "one: 0, two: 1")})
+        site.push()
+        serverlib.wait_for(lambda: set(pdns.draws(NAME, 60)) == {"192.0.2.2"}, "the new configuration")
+        syncd.stop()
+        assert not list((tmp_path / "queues").glob("*.damaged"))
+    finally:
+        if syncd:
+            syncd.kill()
+        pdns.close()

@@ -34,6 +34,7 @@ struct backend {
   struct offline *offline;
   json_int_t audit;   /* row of the last commit, or 0 */
   json_t *behind;     /* what is not level, or NULL */
+  bool look_failed;   /* sluice-syncd did not tell; it is not asked again */
   uint64_t waited_ms; /* for other providers */
 };
 
@@ -438,7 +439,11 @@ const json_t *backend_behind(const struct backend *backend) {
 
 json_t *backend_look(struct backend *backend, const struct state *state) {
   const struct level_place place = level_place(backend);
-  return backend->offline ? json_array() : level_look(&place, state);
+  if (backend->offline || backend->look_failed)
+    return json_array();
+  json_t *list = level_look(&place, state);
+  backend->look_failed = list && level_is_unknown(list);
+  return list;
 }
 
 /* ---- the trail ------------------------------------------------------------------------------- */

@@ -31,9 +31,16 @@ static json_t *one(const char *name, bool level, const char *error) {
   return json_pack("{s:s, s:b, s:s?}", "name", name, "level", (int)level, "error", error);
 }
 
+static const char unknown[] = "other providers";
+
 /* What stands for all providers, where not even their names are known. */
 static json_t *nobody(const char *why) {
-  return json_pack("[o]", one("other providers", false, why));
+  return json_pack("[o]", one(unknown, false, why));
+}
+
+bool level_is_unknown(const json_t *providers) {
+  const char *name = json_string_value(json_object_get(json_array_get(providers, 0), "name"));
+  return name && strcmp(name, unknown) == 0;
 }
 
 /* ---- by sluice-syncd ------------------------------------------------------------------------- */

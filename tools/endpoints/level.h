@@ -35,6 +35,9 @@ json_t *level_bring(const struct level_place *place, const struct state *state, 
  * absent); empty where nobody knows. */
 json_t *level_look(const struct level_place *place, const struct state *state);
 
+/* True if a list says that nobody could be asked. */
+bool level_is_unknown(const json_t *providers);
+
 /* Prints what differs at each provider of `providers` (of level_look()): a line for each weight,
  * and why.  Returns how many providers are not level. */
 size_t level_show(FILE *out, const struct state *state, const json_t *providers);

@@ -190,6 +190,8 @@ static int print_result(struct set *set, const struct common *common,
     json_t *shown = target_show(set->backend, &output, &set->target);
     json_t *document = json_pack("{s:b, s:O, s:O, s:o?}", "dry_run", (int)dry_run, "changes",
                                  result->changes, "warnings", warnings, "domain", shown);
+    if (backend_behind(set->backend))
+      json_object_set(document, "behind", (json_t *)(uintptr_t)backend_behind(set->backend));
     status = output_close(&output, document) ? CLI_DONE : CLI_FAILED;
     json_decref(document);
   }

@@ -170,6 +170,10 @@ static void do_sync(struct client *c, const json_t *request, const char *domain)
     send_reply(c, error_json(2, "`domain` is missing"));
     return;
   }
+  if (engine_unready(c->control->engine) != NULL) {
+    send_reply(c, error_json(3, engine_unready(c->control->engine)));
+    return;
+  }
   wait = wait < 0 ? 0 : wait > ENGINE_WAIT_MS ? ENGINE_WAIT_MS : wait;
   c->wait = engine_sync(c->control->engine, domain, (uint64_t)wait, on_synced, c);
 }

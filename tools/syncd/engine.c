@@ -63,6 +63,7 @@ struct engine {
   struct watch *watch;
   uv_work_t look;
   bool looking, known;
+  bool ever;        /* known once */
   uint64_t look_at; /* loop time: of the next one; while looking, of its start */
   json_t *places;   /* what the last look gave */
   char why[PROVIDER_TEXT];
@@ -400,6 +401,7 @@ static void on_look_done(uv_work_t *work, int status) {
   engine->look_at = now + (pause < LOOK_MOST_MS ? pause : LOOK_MOST_MS);
   if (engine->known) {
     take_places(engine);
+    engine->ever = true;
     engine->said[0] = '\0';
   } else if (strcmp(engine->said, engine->why) != 0) {
     log_warning("%s", engine->why);
@@ -470,16 +472,19 @@ static json_t *domain_status(const struct engine *engine, const char *domain) {
   return json_pack("{s:s, s:o?}", "domain", domain, "providers", list);
 }
 
+const char *engine_unready(const struct engine *engine) {
+  if (engine->ever)
+    return NULL;
+  return engine->said[0] ? engine->said : "the configuration is being read";
+}
+
 json_t *engine_status(const struct engine *engine, const char *domain) {
   json_t *list = json_array();
   for (struct provider *p = engine->providers; list != NULL && p != NULL; p = p->next)
     if (p->places != NULL || json_object_size(p->queue.jobs) > 0)
       json_array_insert_new(list, 0, provider_status(p));
-  json_t *reply = json_pack("{s:s?, s:o?}", "server",
-                            engine->known    ? NULL
-                            : engine->why[0] ? engine->why
-                                             : "the configuration is being read",
-                            "providers", list);
+  const char *why = engine->said[0] ? engine->said : engine_unready(engine);
+  json_t *reply = json_pack("{s:s?, s:o?}", "server", why, "providers", list);
   if (reply != NULL && domain != NULL)
     json_object_set_new(reply, "domain", domain_status(engine, domain));
   return reply;

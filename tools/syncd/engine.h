@@ -38,6 +38,9 @@ void engine_close(struct engine *engine);
  * A new reference, or NULL without memory. */
 json_t *engine_status(const struct engine *engine, const char *domain);
 
+/* Why it does not know yet which domains are where; NULL: it does. */
+const char *engine_unready(const struct engine *engine);
+
 /* Brings a domain level now, and calls done() with {"domain","providers": as above}, when all have
  * a result or after `wait_ms`.  NULL: done() was called at once. */
 struct engine_wait *engine_sync(struct engine *engine, const char *domain, uint64_t wait_ms,
