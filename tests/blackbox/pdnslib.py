@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PowerDNS server with its API, its own sqlite database and the location data of tests/geo."""
 import collections
+import http.server
 import ipaddress
 import json
 import pathlib
 import sqlite3
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
@@ -158,3 +160,60 @@ def domain(regions, endpoints, name="cdn", ttl=30, answers=1, pushed=True, **mor
              "regions": [{"name": key, "atoms": atoms, "levels": [[list(e) for e in level.items()] for level in levels]}
                          for key, (atoms, levels) in regions.items()]}
     return {"steer": steer, "pushed": pushed, **more}
+
+
+# ---- faults -----------------------------------------------------------------------------------------
+
+
+class Faulty(http.server.ThreadingHTTPServer):
+    """Stands before a server; from request `first` (from 1) on, requests fail as `fault` says:
+    "refused" (never forwarded), "lost" (forwarded, no reply), "cut" (half of the reply), or a status."""
+
+    def __init__(self, pdns, first, fault):
+        self.pdns, self.first, self.fault, self.seen = pdns, first, fault, []
+        super().__init__((HOST, 0), _FaultyHandler)
+        self.url = f"http://{HOST}:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+class _FaultyHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def handle_any(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.seen.append(self.command)
+        bad = len(self.server.seen) >= self.server.first
+        fault = self.server.fault if bad else None
+        if fault == "refused":
+            self.close_connection = True
+            return
+        if isinstance(fault, int):
+            self.answer(fault, b"no")
+            return
+        request = urllib.request.Request(self.server.pdns.url + self.path, method=self.command, data=body or None,
+                                         headers={"X-API-Key": self.headers["X-API-Key"]})
+        try:
+            with urllib.request.urlopen(request, timeout=sluicelib.DEADLINE) as reply:
+                status, data = reply.status, reply.read()
+        except urllib.error.HTTPError as error:
+            status, data = error.code, error.read()
+        if fault == "lost":
+            self.close_connection = True
+            return
+        self.answer(status, data, cut=fault == "cut")
+
+    def answer(self, status, data, cut=False):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data) + cut))
+        self.end_headers()
+        self.wfile.write(data[:len(data) // 2] if cut else data)
+        self.close_connection = self.close_connection or cut
+
+    do_GET = do_PATCH = do_POST = do_DELETE = handle_any
+
+    def log_message(self, *args):
+        pass

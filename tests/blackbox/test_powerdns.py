@@ -351,6 +351,34 @@ def test_nobody_there():
     assert out["error"]["failure"] == "unreachable" and out["error"]["text"].startswith("dns-x: zone e.test.")
 
 
+@pytest.mark.parametrize("fault", ["refused", "lost", "cut", 500, 429])
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_faults_at_every_request(server, first, fault):
+    """The requests are: the zone, the settings, the change.  Whatever fails from one of them on, the
+    name is never empty, others' records stay, nothing half-applied is told as done, and the next run
+    brings all level."""
+    server.put(f"hand.{ZONE}", "A", ["192.0.2.99"])
+    once(server, *ALL, domains=[domain(GLOBAL, THREE)])
+    wanted = [domain({"global": (["global"], [{"spare": 1}])}, THREE), domain(GLOBAL, THREE, name="more")]
+    before = server.rrset(CDN, "LUA")
+    proxy = pdnslib.Faulty(server, first, fault)
+    out = once(proxy.url, *ALL, domains=wanted, deadline=700, status=1)
+    proxy.close()
+    assert out["error"]["failure"] == ("throttled" if fault == 429 else "unreachable"), out["error"]
+    assert out["error"]["text"].startswith(f"dns-x: zone {ZONE}") or fault == 429
+    written = first > 1 and fault in ("lost", "cut")
+    # A reply without a body cannot be cut: then it is the reading afterwards that fails.
+    assert out.get("done", 0) == (4 if written and fault == "cut" else 0)
+    assert (server.rrset(CDN, "LUA") == before) is not written
+    assert sluicelib.rdata(server.ask(CDN))
+    out = once(server, *ALL, domains=wanted)
+    assert out["changes"] == (0 if written else 4)
+    assert {o["key"] for o in out["seen"] if o["owner"]} == {
+        f"{n}.{ZONE}/{t}" for n in ("cdn", "more") for t in ("A", "AAAA")}
+    assert sluicelib.rdata(server.ask(CDN)) == ["192.0.2.3"]
+    assert sluicelib.rdata(server.ask(f"hand.{ZONE}")) == ["192.0.2.99"]
+
+
 ZONE_JSON = {"name": ZONE, "kind": "Native", "rrsets": [
     {"name": f"www.{ZONE}", "type": "A", "ttl": 5, "records": [{"content": "192.0.2.1", "disabled": False}], "comments": []}]}
 
