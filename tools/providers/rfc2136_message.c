@@ -228,30 +228,42 @@ static bool has_value(const struct provider_object *object, const char *value) {
   return false;
 }
 
+/* Adds or deletes (class NONE) one name server of the apex. */
+static bool name_server(const struct maker *m, struct group *g, uint16_t rclass, uint32_t ttl,
+                        const uint8_t *rdata, size_t len) {
+  return add_rr(m, &g->update, &g->updates, m->zone, TYPE_NS, rclass, ttl, rdata, len);
+}
+
 /*
  * Name servers of the apex one by one, after the new ones were added: those that are not to be any
  * more go.  To change the TTL those that stay go and come back, for Knot takes what is there
- * already for done, whatever its TTL; the last one of a zone cannot go.
+ * already for done, whatever its TTL.  The last one of a zone cannot go, so that a lone one gets
+ * company until then; nobody sees that, for the message is done as a whole.
  */
 static bool settle_servers(const struct maker *m, struct group *g,
                            const struct provider_change *change) {
   static _Thread_local uint8_t rdata[RECORD_MAX_RDATA];
-  bool again = ttl_of(change->old) != ttl_of(change->new);
+  static const uint8_t company[] = "\2ns\7invalid";
+  uint32_t ttl = ttl_of(change->new);
+  bool again = ttl_of(change->old) != ttl;
+  bool alone = again && json_array_size(json_object_get(change->new->body, "values")) == 1;
   size_t i;
   const json_t *item;
+  if (alone && !name_server(m, g, CLASS_IN, ttl, company, sizeof company))
+    return false;
   json_array_foreach(json_object_get(change->old->body, "values"), i, item) {
     const char *value = json_string_value(item);
     bool stays = has_value(change->new, value);
-    size_t len = !stays || again ? from_text("NS", value, rdata) : 0;
     if (stays && !again)
       continue;
+    size_t len = from_text("NS", value, rdata);
     if (len == 0)
       return local(m);
-    if (!add_rr(m, &g->update, &g->updates, m->zone, TYPE_NS, CLASS_NONE, 0, rdata, len) ||
-        (stays && !add_rdata(m, g, change->new, TYPE_NS, rdata, len)))
+    if (!name_server(m, g, CLASS_NONE, 0, rdata, len) ||
+        (stays && !name_server(m, g, CLASS_IN, ttl, rdata, len)))
       return false;
   }
-  return true;
+  return !alone || name_server(m, g, CLASS_NONE, 0, company, sizeof company);
 }
 
 static bool drop_servers(const struct maker *m, struct group *g) {
