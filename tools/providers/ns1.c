@@ -8,8 +8,8 @@
  * must go before something else can come is removed right before, and restored if that fails.
  *
  * Limits are counted for each method, so each has a client, which keeps the pace that the headers
- * of its replies ask for.  Marks are TXT records: a note at every plain record would take a request
- * for each of them to read.
+ * of its replies ask for.  Steered records carry our mark in their notes.  For plain ones the marks
+ * are TXT records: a note at each would take a request for each to read.
  */
 #include <ctype.h>
 #include <openssl/evp.h>
@@ -32,6 +32,7 @@ struct ns1 {
   char *name; /* of the provider, for messages */
   char *base; /* "https://api.nsone.net/v1", no slash at the end */
   char *secret_header;
+  char *marker;
   bool read_only;
   struct http_client *http[METHODS];
 };
@@ -47,6 +48,7 @@ static void ns1_close(void *self) {
   secret_wipe_text(n->secret_header);
   free(n->name);
   free(n->base);
+  free(n->marker);
   free(n);
 }
 
@@ -79,8 +81,9 @@ static void *ns1_open(const struct provider_context *context, struct provider_er
   if (ok) {
     n->name = strdup(context->name);
     n->base = strdup(url ? url : "https://api.nsone.net/v1");
+    n->marker = strdup(context->marker ? context->marker : "sluice");
     n->read_only = context->read_only;
-    ok = n->name && n->base;
+    ok = n->name && n->base && n->marker;
   }
   for (int i = 0; ok && i < METHODS; i++)
     ok = (n->http[i] = http_open(&options)) != NULL;
@@ -410,15 +413,18 @@ static bool add_item(struct ns1 *n, const char *zone, const char *name, const ch
   }
   json_t *body = json_object_get(record, "answers") ? ns1_canonical(type, record)
                                                     : ns1_canonical_short(type, record);
-  bool ours = body && ns1_is_ours(body);
+  char *owner = ns1_owner(body);
   bool opaque = !body;
   struct provider_object *object = add_record(out, name, type, body ? body : opaque_body(record));
   bool ok = object;
   if (ok) {
     object->opaque = opaque;
     object->raw = json_incref(record);
-    if (ours)
+    object->owner = owner;
+    if (owner)
       ok = (object->domain = strdup(name)) != NULL;
+  } else {
+    free(owner);
   }
   json_decref(record);
   return ok ? true : provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", n->name);
@@ -471,7 +477,7 @@ static bool ns1_compile(void *self, const struct provider_domain *domain,
   for (int t = 0; t < STEER_TYPES; t++) {
     if (!domain->steer->offers[t])
       continue;
-    json_t *body = ns1_compile_type(n->name, domain, (enum steer_type)t, error);
+    json_t *body = ns1_compile_type(n->name, n->marker, domain, (enum steer_type)t, error);
     if (!body)
       return false;
     struct provider_object *object = add_record(out, domain->name, types[t], body);
@@ -484,7 +490,7 @@ static bool ns1_compile(void *self, const struct provider_domain *domain,
 static json_t *ns1_document(void *self, const struct provider_object *const *objects, size_t count,
                             struct provider_error *error) {
   const struct ns1 *n = self;
-  return ns1_decompile(n->name, objects, count, error);
+  return ns1_decompile(n->name, n->marker, objects, count, error);
 }
 
 /* ---- apply ---------------------------------------------------------------------------------- */

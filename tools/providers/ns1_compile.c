@@ -22,6 +22,7 @@ struct placed {
 
 struct compiling {
   const char *provider;
+  const char *mark;
   const struct provider_domain *domain;
   const struct steer_domain *steer;
   enum steer_type type;
@@ -40,12 +41,23 @@ static bool no_memory(const struct compiling *c) {
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-json_t *ns1_continent_countries(const char *continent, const char **georegion) {
+static const char *georegion_of(const char *continent) {
   static const char *const own[][2] = {{"af", "AFRICA"}, {"eu", "EUROPE"}, {"sa", "SOUTH-AMERICA"}};
-  *georegion = NULL;
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
     if (strcmp(continent, own[i][0]) == 0)
-      *georegion = own[i][1];
+      return own[i][1];
+  return NULL;
+}
+
+/* Lists of countries and georegions are matched by different filters: an NS1 region with both
+ * would have to match twice. */
+static bool is_georegion(const struct steer_atom *atom) {
+  return atom->kind == ATOM_CONTINENT && georegion_of(atom->code);
+}
+
+/* The countries of a continent; NULL: NS1 has the continent itself, as *georegion says. */
+static json_t *countries_of(const char *continent, const char **georegion) {
+  *georegion = georegion_of(continent);
   json_t *list = *georegion ? NULL : json_array();
   for (char a = 'a'; list && a <= 'z'; a++)
     for (char b = 'a'; b <= 'z'; b++) {
@@ -87,7 +99,7 @@ static json_t *upper(const char *text) {
 
 static bool add_continent(struct compiling *c, json_t *meta, const char *code) {
   const char *georegion;
-  json_t *list = ns1_continent_countries(code, &georegion);
+  json_t *list = countries_of(code, &georegion);
   size_t i;
   json_t *country;
   bool ok = list || georegion;
@@ -139,7 +151,8 @@ static void region_id(const char *name, const struct steer_atom *first, unsigned
       short_name[n++] = isalnum((unsigned char)low) ? low : '-';
   }
   short_name[n] = '\0';
-  int len = snprintf(out, ID, "%s-%08x-%s", short_name, (unsigned)hash, kinds[first->kind]);
+  int len = snprintf(out, ID, "%s-%08x-%s", short_name, (unsigned)hash,
+                     is_georegion(first) ? "georegion" : kinds[first->kind]);
   if (first->kind == ATOM_NET)
     len += snprintf(out + len, ID - (size_t)len, "%u", (unsigned)first->net_bits);
   if (part > 0)
@@ -155,7 +168,7 @@ static bool set_note(struct compiling *c, json_t *meta, const char *note, const 
   return json_object_set_new(meta, "note", json_string(note)) == 0 ? true : no_memory(c);
 }
 
-/* "sluice c=as,oc d=subnet r=NAME" */
+/* "sluice o=MARK c=as,oc d=subnet r=NAME" */
 static bool note_region(struct compiling *c, json_t *meta, const struct placed *atoms, size_t count,
                         const char *name) {
   char note[1024];
@@ -165,7 +178,8 @@ static bool note_region(struct compiling *c, json_t *meta, const struct placed *
       snprintf(continents + strlen(continents), sizeof continents - strlen(continents), "%s%.2s",
                *continents ? "," : " c=", atoms[i].atom->code);
   bool subnet = atoms[0].atom->kind == ATOM_GLOBAL && c->steer->draw_per == DRAW_PER_SUBNET;
-  snprintf(note, sizeof note, "sluice%s%s r=%.900s", continents, subnet ? " d=subnet" : "", name);
+  snprintf(note, sizeof note, "sluice o=%.200s%s%s r=%.700s", c->mark, continents,
+           subnet ? " d=subnet" : "", name);
   return set_note(c, meta, note, name);
 }
 
@@ -275,6 +289,8 @@ static int by_rank(const void *a, const void *b, void *arg) {
   if (c == 0)
     c = compare_u32(y->atom->net_bits, x->atom->net_bits);
   if (c == 0)
+    c = compare_u32(is_georegion(x->atom), is_georegion(y->atom));
+  if (c == 0)
     c = strcmp(d->regions[x->region].name, d->regions[y->region].name);
   if (c == 0)
     c = strcmp(x->atom->code, y->atom->code);
@@ -308,7 +324,7 @@ static bool add_region(struct compiling *c, const struct placed *atoms, size_t c
 
 static bool belong_together(const struct placed *a, const struct placed *b) {
   return a->region == b->region && a->atom->kind == b->atom->kind &&
-         a->atom->net_bits == b->atom->net_bits;
+         a->atom->net_bits == b->atom->net_bits && is_georegion(a->atom) == is_georegion(b->atom);
 }
 
 static bool add_regions(struct compiling *c) {
@@ -372,23 +388,28 @@ static json_t *chain(const struct compiling *c) {
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The smallest factor by which every endpoint's weight can be shared by its addresses. */
+static uint32_t common_multiple(uint32_t x, uint32_t y) {
+  uint32_t a = x;
+  uint32_t b = y;
+  while (b) {
+    uint32_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  uint64_t out = (uint64_t)x / a * y;
+  return out > SCALE_MAX ? SCALE_MAX : (uint32_t)out;
+}
+
+/* The smallest factor by which every weight can be shared by the addresses of its endpoint. */
 static uint32_t find_scale(const struct steer_domain *d, enum steer_type type) {
   uint32_t scale = 1;
-  for (uint32_t i = 0; i < d->endpoint_count; i++) {
-    uint32_t count = address_count(&d->endpoints[i], type);
-    uint32_t a = scale;
-    uint32_t b = count ? count : 1;
-    while (b) {
-      uint32_t rest = a % b;
-      a = b;
-      b = rest;
-    }
-    uint64_t next = count ? (uint64_t)scale / a * count : scale;
-    if (next > SCALE_MAX)
-      return SCALE_MAX;
-    scale = (uint32_t)next;
-  }
+  for (uint32_t r = 0; r < d->region_count; r++)
+    for (uint32_t l = 0; l < d->regions[r].level_count; l++)
+      for (uint32_t i = 0; i < d->regions[r].levels[l].entry_count; i++) {
+        uint16_t e = d->regions[r].levels[l].entries[i].endpoint;
+        uint32_t count = address_count(&d->endpoints[e], type);
+        scale = common_multiple(scale, count ? count : 1);
+      }
   return scale;
 }
 
@@ -407,12 +428,14 @@ static json_t *finish(const struct compiling *c) {
   return out;
 }
 
-json_t *ns1_compile_type(const char *provider, const struct provider_domain *domain,
-                         enum steer_type type, struct provider_error *error) {
+json_t *ns1_compile_type(const char *provider, const char *mark,
+                         const struct provider_domain *domain, enum steer_type type,
+                         struct provider_error *error) {
   uint32_t count = domain->steer->endpoint_count;
   struct steer_status *manual = calloc(count + 1, sizeof *manual);
   struct compiling c = {
       .provider = provider,
+      .mark = mark,
       .domain = domain,
       .steer = domain->steer,
       .type = type,
@@ -452,14 +475,10 @@ static void judge_geo(const struct steer_domain *d, struct provider_fidelity *f)
   for (uint32_t r = 0; r < d->region_count; r++)
     for (uint32_t i = 0; i < d->regions[r].atom_count; i++) {
       const struct steer_atom *atom = &d->regions[r].atoms[i];
-      const char *georegion = NULL;
       if (atom->kind == ATOM_SUBDIVISION && !subdivision_key(atom))
         grade(f, LAYER_GEO, FIDELITY_LOST, 1,
               "of subdivisions it knows the states of the US and the provinces of Canada only");
-      if (atom->kind != ATOM_CONTINENT)
-        continue;
-      json_decref(ns1_continent_countries(atom->code, &georegion));
-      if (!georegion)
+      if (atom->kind == ATOM_CONTINENT && !georegion_of(atom->code))
         grade(f, LAYER_GEO, FIDELITY_APPROX, 1,
               "the continents AS, OC, NA and AN are lists of countries there: a client of which "
               "only the continent is known is in `global`");

@@ -39,14 +39,15 @@ static const char *note_of(const json_t *meta) {
   return note && strncmp(note, head, sizeof head - 1) == 0 ? note : NULL;
 }
 
-bool ns1_is_ours(const json_t *canonical) {
+char *ns1_owner(const json_t *canonical) {
   const char *name;
   json_t *region;
+  char owner[NS1_NOTE_MAX + 1];
   json_object_foreach(json_object_get(canonical, "regions"), name, region) {
-    if (note_of(region))
-      return true;
+    if (field(note_of(region), "o", owner, sizeof owner))
+      return strdup(owner);
   }
-  return false;
+  return NULL;
 }
 
 /* ---- the document --------------------------------------------------------------------------- */
@@ -241,8 +242,9 @@ static enum steer_type type_number(const char *type) {
   return strcmp(type, "A") == 0 ? STEER_A : strcmp(type, "AAAA") == 0 ? STEER_AAAA : STEER_CNAME;
 }
 
-static bool compiles_to(const char *provider, const struct steer_domain *steer, const json_t *down,
-                        const struct provider_object *const *objects, size_t count) {
+static bool compiles_to(const char *provider, const char *mark, const struct steer_domain *steer,
+                        const json_t *down, const struct provider_object *const *objects,
+                        size_t count) {
   struct provider_error ignored;
   struct steer_status *status = calloc(steer->endpoint_count + 1, sizeof *status);
   bool ok = status;
@@ -252,7 +254,8 @@ static bool compiles_to(const char *provider, const struct steer_domain *steer, 
     const struct provider_domain domain = {
         .steer = steer, .name = objects[i]->name, .facts = {.status = status}, .pushed = true};
     enum steer_type type = type_number(objects[i]->type);
-    json_t *body = steer->offers[type] ? ns1_compile_type(provider, &domain, type, &ignored) : NULL;
+    json_t *body =
+        steer->offers[type] ? ns1_compile_type(provider, mark, &domain, type, &ignored) : NULL;
     ok = body && json_equal(body, objects[i]->body);
     json_decref(body);
   }
@@ -260,17 +263,18 @@ static bool compiles_to(const char *provider, const struct steer_domain *steer, 
   return ok;
 }
 
-static bool verify(const char *provider, const struct reading *r,
+static bool verify(const char *provider, const char *mark, const struct reading *r,
                    const struct provider_object *const *objects, size_t count) {
   char why[DOMAIN_JSON_WHY];
   struct steer_domain *steer = domain_json_decode(r->document, why);
-  bool ok = steer && compiles_to(provider, steer, r->down, objects, count);
+  bool ok = steer && compiles_to(provider, mark, steer, r->down, objects, count);
   steer_domain_free(steer);
   return ok;
 }
 
-json_t *ns1_decompile(const char *provider, const struct provider_object *const *objects,
-                      size_t count, struct provider_error *error) {
+json_t *ns1_decompile(const char *provider, const char *mark,
+                      const struct provider_object *const *objects, size_t count,
+                      struct provider_error *error) {
   const char *name = count ? objects[0]->name : "";
   struct reading r = {
       .document = json_pack("{s:s, s:i, s:i, s:s, s:[], s:[], s:[]}", "owner", name, "ttl", 0,
@@ -283,7 +287,7 @@ json_t *ns1_decompile(const char *provider, const struct provider_object *const 
   bool ok = r.document && r.endpoints && r.regions && r.seen && r.down && count > 0;
   for (size_t i = 0; ok && i < count; i++)
     ok = read_record(&r, objects[i]);
-  ok = ok && verify(provider, &r, objects, count);
+  ok = ok && verify(provider, mark, &r, objects, count);
   if (ok)
     json_object_set(r.document, "down", r.down);
   else

@@ -59,21 +59,19 @@ char *ns1_answer_text(const char *type, const json_t *parts);
 
 /* ---- compiler (ns1_compile.c, ns1_decompile.c) ---------------------------------------------- */
 
-/* The canonical record of one type; NULL with an error.  Pure. */
-json_t *ns1_compile_type(const char *provider, const struct provider_domain *domain,
-                         enum steer_type type, struct provider_error *error);
+/* The canonical record of one type; NULL with an error.  Pure.  `mark` is in the notes. */
+json_t *ns1_compile_type(const char *provider, const char *mark,
+                         const struct provider_domain *domain, enum steer_type type,
+                         struct provider_error *error);
 
 void ns1_judge(const struct provider_domain *domain, struct provider_fidelity *fidelity);
 
-/* The countries of a continent, in upper case and sorted; NULL: NS1 has the continent itself, as
- * *georegion says. */
-json_t *ns1_continent_countries(const char *continent, const char **georegion);
-
-/* True if the record carries our notes. */
-bool ns1_is_ours(const json_t *canonical);
+/* Whose mark the record's notes carry: malloc'd; NULL: nobody's. */
+char *ns1_owner(const json_t *canonical);
 
 /* provider_kind's decompile(). */
-json_t *ns1_decompile(const char *provider, const struct provider_object *const *objects,
-                      size_t count, struct provider_error *error);
+json_t *ns1_decompile(const char *provider, const char *mark,
+                      const struct provider_object *const *objects, size_t count,
+                      struct provider_error *error);
 
 #endif

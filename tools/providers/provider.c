@@ -8,13 +8,14 @@
 #include <string.h>
 
 static const struct provider_kind *const kinds[] = {
+    &provider_ns1,
     &provider_powerdns,
     &provider_rfc2136,
     &provider_route53,
     &provider_sluice,
 };
 
-static const char types[] = "powerdns, rfc2136, route53, sluice";
+static const char types[] = "ns1, powerdns, rfc2136, route53, sluice";
 
 const struct provider_kind *provider_find(const char *type) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
