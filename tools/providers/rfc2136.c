@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A name server that takes zone transfers (RFC 5936) and dynamic updates (RFC 2136), both signed
- * (RFC 8945): BIND, Knot, PowerDNS and others.  It knows no steering, so it gets the static answer.
+ * (RFC 8945): BIND, Knot and others.  It knows no steering, so it gets the static answer.
  *
  * All goes over TCP, one connection for each call.  Messages are parsed and signatures checked by
  * the code of our own transfers, which is fuzzed; nothing is used before all of it is proven.
