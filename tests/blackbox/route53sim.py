@@ -158,6 +158,7 @@ class Route53:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # a reply in one write
             log_message = lambda self, *args: None
 
             def serve(self):
@@ -218,11 +219,9 @@ class Route53:
                 status, reply = self.route(handler.command, handler.path, body)
             except Error as error:
                 status = error.status
-                if error.code == "InvalidChangeBatch":
-                    reply = f'<InvalidChangeBatch xmlns="{NS}"><Messages><Message>{error.message}</Message></Messages></InvalidChangeBatch>'
-                else:
-                    reply = (f'<ErrorResponse xmlns="{NS}"><Error><Type>Sender</Type><Code>{error.code}</Code>'
-                             f"<Message>{error.message}</Message></Error><RequestId>1</RequestId></ErrorResponse>")
+                message = f"[{error.message}]" if error.code == "InvalidChangeBatch" else error.message
+                reply = (f'<ErrorResponse xmlns="{NS}"><Error><Type>Sender</Type><Code>{error.code}</Code>'
+                         f"<Message>{quoted(message)}</Message></Error><RequestId>1</RequestId></ErrorResponse>")
             if fault == "lost":  # done, but nobody is told
                 handler.close_connection = True
                 handler.connection.shutdown(socket.SHUT_RDWR)

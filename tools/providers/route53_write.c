@@ -183,10 +183,10 @@ static void put_flag(struct writer *w, const char *name, const json_t *value) {
 }
 
 static void put_check(struct writer *w, const json_t *b, bool update) {
-  put_optional(w, "IPAddress", json_object_get(b, "address"));
-  put_integer(w, "Port", json_object_get(b, "port"));
   if (!update)
     put_optional(w, "Type", json_object_get(b, "type"));
+  put_optional(w, "IPAddress", json_object_get(b, "address"));
+  put_integer(w, "Port", json_object_get(b, "port"));
   put_optional(w, "ResourcePath", json_object_get(b, "path"));
   put_optional(w, "FullyQualifiedDomainName", json_object_get(b, "host"));
   put_optional(w, "SearchString", json_object_get(b, "search"));

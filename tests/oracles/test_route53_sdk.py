@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our Route 53 client and simulator against Amazon's own SDK for JavaScript (scripts/test-oracles).
+
+The same changes go through both into one recorder: same method, path, query and body.  What the
+simulator says is understood by the SDK as by us, and it takes the SDK's signatures as ours.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+import xml.etree.ElementTree
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "blackbox"))
+
+import route53sim  # noqa: E402
+import test_route53  # noqa: E402
+
+MODULES = os.environ["SLUICE_ORACLE_DIR"]  # without it these tests cannot run: an error, no skip
+LISTS = {"Changes": "Change", "ResourceRecords": "ResourceRecord"}
+NUMBERS = {"TTL", "Weight", "Port", "RequestInterval", "FailureThreshold", "HealthCheckVersion"}
+
+
+@pytest.fixture
+def sim():
+    out = route53sim.Route53()
+    yield out
+    out.close()
+
+
+def sdk(sim, *commands):
+    done = subprocess.run(["node", HERE / "route53.js", MODULES, sim.url, route53sim.KEY, route53sim.SECRET],
+                          input=json.dumps([{"command": c, "input": i} for c, i in commands]), text=True,
+                          capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def value(node):
+    """A document as the SDK takes its input."""
+    name = node.tag.split("}")[1]
+    if name in LISTS:
+        return [value(child) for child in node]
+    if len(node):
+        return {child.tag.split("}")[1]: value(child) for child in node}
+    text = node.text or ""
+    return int(text) if name in NUMBERS else text == "true" if text in ("true", "false") else text
+
+
+def canonical(request):
+    method, path, body = request
+    url = urllib.parse.urlsplit(path)
+    query = sorted((k, v) for k, v in urllib.parse.parse_qsl(url.query) if k != "x-id")
+    text = xml.etree.ElementTree.canonicalize(body.decode()) if body else ""
+    return method, url.path.rstrip("/"), query, text
+
+
+def command_of(request, sim):
+    """The SDK's command for one of our requests."""
+    method, path, body = request
+    document = value(xml.etree.ElementTree.fromstring(body)) if body else {}
+    parts = urllib.parse.urlsplit(path).path.split("/")[2:]
+    if parts[-1] == "rrset":
+        return "ChangeResourceRecordSets", {"HostedZoneId": sim.id, **document}
+    if method == "DELETE":
+        return "DeleteHealthCheck", {"HealthCheckId": parts[1]}
+    if parts == ["healthcheck"]:
+        return "CreateHealthCheck", document
+    return "UpdateHealthCheck", {"HealthCheckId": parts[1], **document}
+
+
+def test_the_same_requests(sim):
+    up = [test_route53.status_of()] * 3
+    static = [{"name": "*.e.test.", "type": "TXT", "ttl": 60, "values": ['"a <b> & \\"c\\" \\200"']}]
+    steps = [([test_route53.sample(status=up)], static),
+             ([test_route53.sample(status=[test_route53.status_of(down=True)] + up[1:], ttl=31)], static),
+             ([], [])]
+    for domains, records in steps:
+        before = len(sim.requests)
+        test_route53.once(sim, "read", "compile", "apply", domains=domains, static=records)
+        ours = [r for r in sim.requests[before:] if r[0] != "GET"]
+        assert ours
+        # The requests are recorded, not done again.
+        sim.fault = lambda index, method, path: 500
+        before = len(sim.requests)
+        sdk(sim, *[command_of(r, sim) for r in ours])
+        sim.fault = lambda index, method, path: None
+        theirs = sim.requests[before:]
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours, theirs):
+            assert canonical(mine) == canonical(other)
+
+
+def test_the_same_reads(sim):
+    sim.page = 4
+    test_route53.apply(sim, test_route53.sample(status=[test_route53.status_of()] * 3))
+    sim.requests.clear()
+    test_route53.once(sim, "read")
+    ours = [canonical(r) for r in sim.requests]
+    inputs = []
+    for _, path, query, _ in ours:
+        query = dict(query)
+        number = {"MaxItems": int(query["maxitems"])}
+        if path.endswith("/hostedzonesbyname"):
+            inputs.append(("ListHostedZonesByName", {"DNSName": query["dnsname"], **number}))
+        elif path.endswith("/healthcheck"):
+            inputs.append(("ListHealthChecks", {**number, **({"Marker": query["marker"]} if "marker" in query else {})}))
+        else:
+            names = {"name": "StartRecordName", "type": "StartRecordType", "identifier": "StartRecordIdentifier"}
+            inputs.append(("ListResourceRecordSets", {"HostedZoneId": sim.id, **number, **{
+                names[k]: v for k, v in query.items() if k in names}}))
+    sim.requests.clear()
+    replies = sdk(sim, *inputs)  # its signatures are checked by the simulator
+    assert [canonical(r) for r in sim.requests] == ours and len(ours) > 5
+    assert not [r for r in replies if "error" in r]
+    sets = [s for r in replies for s in r.get("ResourceRecordSets", [])]
+    assert len(sets) == len(sim.sets)
+    for item in sets:
+        name = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), item["Name"])
+        mine = sim.sets[(route53sim.canonical_name(name), item["Type"], item.get("SetIdentifier"))]
+        assert (item.get("Weight"), item.get("TTL"), item.get("HealthCheckId"), item.get("GeoLocation")) == (
+            mine.weight, mine.ttl, mine.health, mine.geo)
+    assert len([c for r in replies for c in r.get("HealthChecks", [])]) == len(sim.checks)
+
+
+@pytest.mark.parametrize("fault", ["Throttling", "PriorRequestNotComplete"])
+def test_the_same_errors(sim, fault):
+    """What the simulator says of an error has the form that the SDK knows."""
+    sim.fault = lambda index, method, path: fault
+    reply, = sdk(sim, ("GetHostedZone", {"Id": sim.id}))
+    assert reply["error"] == fault and reply["status"] == 400
+    sim.fault = lambda index, method, path: None
+    reply, = sdk(sim, ("ChangeResourceRecordSets", {"HostedZoneId": sim.id, "ChangeBatch": {"Changes": [{
+        "Action": "DELETE", "ResourceRecordSet": {"Name": "no.e.test.", "Type": "A", "TTL": 1, "ResourceRecords": [{"Value": "192.0.2.1"}]}}]}}))
+    assert reply["error"] == "InvalidChangeBatch"
