@@ -206,6 +206,21 @@ def test_health_is_pushed(world):
     serverlib.wait_for(lambda: world.answers() == {"192.0.2.2"}, "an endpoint that is down")
 
 
+def test_sync_apply_brings_a_provider_level(world):
+    """What somebody else has done is seen without waiting for the next attempt."""
+    world.start()
+    world.wait_level()
+    (world.folder / "key").write_text("wrong\n", encoding="ascii")
+    done = world.endpoints("set", "cdn", "only[two]", status=3)
+    assert "dns-a" in done.stderr
+    assert "dns-a: behind" in world.endpoints("history", "cdn").stdout
+    (world.folder / "key").write_text(pdnslib.KEY, encoding="ascii")
+    sluicelib.sluice("sync", "apply", "--yes", "--config", world.folder / "config", "--settings", world.settings,
+                     "--socket", world.server.control, "--provider", "dns-a", "--allow-ns-change")
+    world.wait_level()
+    assert world.answers() == {"192.0.2.2"}
+
+
 def test_without_syncd_the_tool_does_it(world):
     sluicelib.sluice("sync", "apply", "--yes", "--config", world.folder / "config", "--settings", world.settings,
                      "--socket", world.server.control, "--provider", "dns-a", "--allow-ns-change")

@@ -181,6 +181,19 @@ json_t *level_look(const struct level_place *place, const struct state *state) {
   return list;
 }
 
+void level_retry(const char *settings) {
+  struct machine machine;
+  char why[CLIENT_WHY] = "";
+  bool absent;
+  cli_capture(why, sizeof why);
+  bool known = machine_read(&machine, settings);
+  cli_capture(NULL, 0);
+  const struct level_place place = {.machine = known ? &machine : NULL};
+  json_decref(ask(&place, json_pack("{s:s}", "command", "retry"), LOOK_S, &absent, why));
+  if (known)
+    machine_close(&machine);
+}
+
 /* ---- what differs ---------------------------------------------------------------------------- */
 
 static const json_t *find_region(const json_t *document, const char *name) {

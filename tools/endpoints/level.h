@@ -35,6 +35,10 @@ json_t *level_bring(const struct level_place *place, const struct state *state, 
  * absent); empty where nobody knows. */
 json_t *level_look(const struct level_place *place, const struct state *state);
 
+/* Lets sluice-syncd, where one runs, look at once at what was behind: somebody else has brought it
+ * level. */
+void level_retry(const char *settings);
+
 /* True if a list says that nobody could be asked. */
 bool level_is_unknown(const json_t *providers);
 

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "tools/cli.h"
 #include "tools/client.h"
+#include "tools/endpoints/level.h"
 #include "tools/machine.h"
 #include "tools/sync/run.h"
 
@@ -179,6 +180,7 @@ static int apply(struct sync_run *run, const struct flags *f, const char *digest
   if (count > 0 && !yes && !digest && !ask(count))
     return CLI_FAILED;
   sync_run_apply(run);
+  level_retry(run->options.settings);
   int status = sync_run_status(run);
   if (f->json && !print_json(run, "apply"))
     status = CLI_PARTIAL;

@@ -189,11 +189,15 @@ static void serve(struct client *c, const char *line, size_t length) {
     send_reply(c, do_status(c, domain));
   } else if (strcmp(command, "sync") == 0) {
     do_sync(c, request, domain);
+  } else if (strcmp(command, "retry") == 0) {
+    engine_retry(c->control->engine);
+    send_reply(c, with_ok(json_object()));
   } else if (strcmp(command, "stop") == 0) {
     c->stops = true;
     send_reply(c, with_ok(json_object()));
   } else {
-    send_reply(c, error_json(2, "unknown command; sluice-syncd knows status, sync and stop"));
+    send_reply(c,
+               error_json(2, "unknown command; sluice-syncd knows status, sync, retry and stop"));
   }
   json_decref(request);
 }

@@ -10,6 +10,7 @@
  *   sync      {"domain", "wait": ms|null} -> brings the domain level at all providers that hold it
  *             and replies as engine_sync() when all have a result, or after `wait` (10 s unless
  *             given, at most that); what is not done by then goes on
+ *   retry     -> tries at once what waits for its next attempt; does not wait for the result
  *   stop      -> replies, then exits 0
  *
  * Domain names are absolute, with the final dot, in lower case.  Peers are trusted by their Unix

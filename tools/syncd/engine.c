@@ -472,6 +472,19 @@ static json_t *domain_status(const struct engine *engine, const char *domain) {
   return json_pack("{s:s, s:o?}", "domain", domain, "providers", list);
 }
 
+void engine_retry(struct engine *engine) {
+  const char *domain;
+  json_t *job;
+  for (struct provider *p = engine->providers; p != NULL; p = p->next) {
+    json_object_foreach(p->queue.jobs, domain, job) {
+      json_object_set_new(job, "next", json_integer(0));
+      json_object_set_new(job, "attempts", json_integer(0));
+    }
+    p->queue.dirty = true;
+    start_round(p);
+  }
+}
+
 const char *engine_unready(const struct engine *engine) {
   if (engine->ever)
     return NULL;

@@ -38,6 +38,9 @@ void engine_close(struct engine *engine);
  * A new reference, or NULL without memory. */
 json_t *engine_status(const struct engine *engine, const char *domain);
 
+/* Tries at once what waits for its next attempt. */
+void engine_retry(struct engine *engine);
+
 /* Why it does not know yet which domains are where; NULL: it does. */
 const char *engine_unready(const struct engine *engine);
 
