@@ -308,6 +308,19 @@ def test_drift_after_an_edit_by_hand(world):
     assert world.run("drift")["items"] == []
 
 
+def test_parts_of_a_domain_count_as_one(world):
+    """The limit is for record sets that people see: new weights of a name are one change of many."""
+    records = "".join(f"  s{i}: {{A: [192.0.2.80]}}\n" for i in range(8))
+    world.write(zone=ZONE + records)
+    world.apply()
+    world.write(DOMAIN.replace("one: 3, two: 1", "one: 4, two: 2").replace("{spare: 1}", "{spare: 2}").replace("fr: {two: 1}", "fr: {two: 2}"),
+                ZONE + records)
+    out = world.apply()
+    assert out["providers"][0]["asked"] == 4 and not [i for i in out["items"] if i["held"]]
+    world.write(zone=ZONE + records.replace("192.0.2.80", "192.0.2.81"))
+    assert [i for i in world.run("plan", status=3)["items"] if i["held"]]
+
+
 def test_foreign_records_stay(world):
     """Complaints 3, 20, 25: what others made is kept and told, also what is beyond the model."""
     sim = world.sim

@@ -198,7 +198,7 @@ static bool plan_desired(struct planner *p, const struct provider_object *new) {
 static bool plan_actual(struct planner *p, const struct provider_object *old) {
   if (is_ignored(p, old) || is_apex_ns(p, old))
     return true;
-  p->plan->records++;
+  p->plan->records += !old->part;
   if (!sync_plan_selects(p->input, old) || index_find(&p->desired, old->key) ||
       (p->others_go && has_item_for(p->plan, old)))
     return true;
@@ -273,10 +273,30 @@ static void hold_last(struct planner *p) {
       p->plan->items[i].held |= SYNC_LAST;
 }
 
-static void hold_large(struct planner *p) {
+static bool is_part(const struct sync_item *item) {
+  return (item->old ? item->old : item->new)->part;
+}
+
+/* Updates and deletes as the limit counts them: all changes of parts of a domain are one. */
+static size_t count_changes(const struct sync_plan *plan) {
+  json_t *domains = json_object();
   size_t changes = 0;
-  for (size_t i = 0; i < p->plan->count; i++)
-    changes += p->plan->items[i].op != PROVIDER_CREATE && !p->plan->items[i].held;
+  for (int parts = 0; parts < 2; parts++)
+    for (size_t i = 0; i < plan->count; i++) {
+      const struct sync_item *item = &plan->items[i];
+      bool known = item->domain && json_object_get(domains, item->domain);
+      if (item->held || is_part(item) != parts || (!parts && item->op == PROVIDER_CREATE))
+        continue;
+      changes += !parts || !known;
+      if (item->domain && !known)
+        json_object_set_new(domains, item->domain, json_true());
+    }
+  json_decref(domains);
+  return changes;
+}
+
+static void hold_large(struct planner *p) {
+  size_t changes = count_changes(p->plan);
   if (p->plan->records < SYNC_LIMIT_FROM || p->input->consents & SYNC_LARGE ||
       changes * 100 <= p->plan->records * SYNC_LIMIT_PERCENT)
     return;
