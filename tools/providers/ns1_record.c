@@ -218,9 +218,11 @@ static char *finish_value(const char *type, const char *text) {
   char *quoted = NULL;
   if (is_text(type)) {
     quoted = text_value(text);
-  } else if (strcmp(type, "CAA") == 0 && !strchr(text, '"')) {
+  } else if (strcmp(type, "CAA") == 0) {
     const char *flag = strchr(text, ' ');
     const char *value = flag ? strchr(flag + 1, ' ') : NULL;
+    if (value && value[1] == '"')
+      return provider_rdata_text(type, text);
     if (!value || asprintf(&quoted, "%.*s\"%s\"", (int)(value + 1 - text), text, value + 1) < 0)
       return NULL;
   }
@@ -417,8 +419,9 @@ static json_t *take_answer(const char *type, const json_t *answer) {
   char *text = ns1_answer_text(type, json_object_get(answer, "answer"));
   json_t *out = text ? json_pack("{s:s}", "rdata", text) : NULL;
   free(text);
-  bool ok = out && take_meta(json_object_get(answer, "meta"), out) &&
-            (ns1_is_neutral(region) || json_is_string(region));
+  const json_t *meta = json_object_get(answer, "meta");
+  bool ok = out && !json_object_get(meta, "rdata") && !json_object_get(meta, "region") &&
+            take_meta(meta, out) && (ns1_is_neutral(region) || json_is_string(region));
   if (ok && !ns1_is_neutral(region))
     ok = json_object_set(out, "region", (json_t *)(uintptr_t)region) == 0;
   if (ok)
@@ -626,10 +629,16 @@ static json_t *wire_filters(const json_t *canonical) {
   json_array_foreach(json_object_get(canonical, "filters"), i, item) {
     json_t *config = json_copy((json_t *)(uintptr_t)item);
     json_t *name = json_object_get(item, "filter");
-    if (config)
+    json_t *off = json_object_get(item, "disabled");
+    json_t *filter = config ? json_pack("{s:O, s:O}", "filter", name, "config", config) : NULL;
+    if (config) {
       json_object_del(config, "filter");
-    ok = ok && config &&
-         json_array_append_new(out, json_pack("{s:O, s:O}", "filter", name, "config", config)) == 0;
+      json_object_del(config, "disabled");
+    }
+    if (filter && off)
+      json_object_set(filter, "disabled", off);
+    ok = ok && filter && json_array_append(out, filter) == 0;
+    json_decref(filter);
     json_decref(config);
   }
   if (ok)
