@@ -212,7 +212,7 @@ def random_model(rng):
 def test_random_models(tmp_path, city_mmdb):
     """Random models, compiled and evaluated: the distribution is that of `sluice explain`."""
     rng = random.Random(20261130)
-    models = {f"m{i}": random_model(rng) for i in range(60)}
+    models = {f"m{i}": random_model(rng) for i in range(40)}
     config, steers = build(tmp_path, {n: text for n, (text, _, _) in models.items()}, "default_zone: vec.example\n")
     domains = [document({"down": down, "disabled": disabled}, steers[f"{n}.{ZONE}"])
                for n, (_, down, disabled) in models.items()]
