@@ -25,7 +25,7 @@ Test(dns_message, a_question) {
   cr_assert_eq(question.len, sizeof expected);
   cr_assert_arr_eq(question.wire + DNS_PREFIX, expected, sizeof expected - 1);
   cr_assert_eq(question.wire[DNS_PREFIX + question.len - 1], 1);
-  cr_assert_eq(question.wire[0] << 8 | question.wire[1], question.len);
+  cr_assert_eq((size_t)(question.wire[0] << 8 | question.wire[1]), question.len);
 }
 
 Test(dns_message, names_that_are_none) {
