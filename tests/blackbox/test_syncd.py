@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 
 import pytest
 
@@ -316,3 +317,32 @@ def test_a_deploy_reaches_the_provider(site, tmp_path):
         if syncd:
             syncd.kill()
         pdns.close()
+
+
+def test_who_may_use_it(world):
+    """The socket is for the group, the queues for nobody else."""
+    world.start()
+    world.wait_level()
+    assert world.control.stat().st_mode & 0o777 == 0o660
+    assert (world.folder / "queues").stat().st_mode & 0o077 == 0
+    assert (world.folder / "queues/dns-a.json").stat().st_mode & 0o077 == 0
+    assert not sluicelib.control(world.control, "status", domain="nothing.e.test.")["domain"]["providers"]
+    for wrong in (b"\n", b"{}\n", b"[1\n", b"{\"command\": \"sync\"}\n", b"{\"command\": \"no\"}\n"):
+        assert json.loads(exchange(world.control, wrong))["code"] == 2
+    assert exchange(world.control, b"x" * (70 << 10)) == b""
+    assert world.is_level()
+    sluicelib.control(world.control, "stop")
+    assert world.syncd.wait() == 0
+    assert not world.control.exists()
+
+
+def exchange(path, request):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(sluicelib.DEADLINE)
+        sock.connect(str(path))
+        try:
+            sock.sendall(request)
+            with sock.makefile("rb") as lines:
+                return lines.readline()
+        except (BrokenPipeError, ConnectionResetError):
+            return b""
