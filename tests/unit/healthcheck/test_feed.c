@@ -126,8 +126,8 @@ Test(feed_text, garbage_is_refused) {
       "{'t':'overrides','list':[{'kind':'status','domain':7,'endpoint':'one','value':3}]}",
       "{'t':'overrides','list':[{'kind':'status','domain':'a.','value':3}]}",
       "{'t':'overrides','list':[{'kind':'status','domain':'a.','endpoint':'one','value':-1}]}",
-      "{'t':'overrides','list':[{'kind':'health','domain':'a.','endpoint':'b','value':1,'family':7}"
-      "]}",
+      ("{'t':'overrides','list':"
+       "[{'kind':'health','domain':'a.','endpoint':'one','value':1,'family':7}]}"),
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     struct feed_input in = {NULL};
