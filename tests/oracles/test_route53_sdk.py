@@ -77,7 +77,9 @@ def command_of(request, sim):
 def test_the_same_requests(sim):
     up = [test_route53.status_of()] * 3
     static = [{"name": "*.e.test.", "type": "TXT", "ttl": 60, "values": ['"a <b> & \\"c\\" \\200"']}]
-    steps = [([test_route53.sample(status=up)], static),
+    own = {"one": {"type": "https", "path": "/up?a&b", "host": "www.example.net", "port": 8443}, "two": {"type": "tcp", "port": 22}}
+    steps = [([test_route53.sample(pushed=False, health=own)], static), ([], []),
+             ([test_route53.sample(status=up)], static),
              ([test_route53.sample(status=[test_route53.status_of(down=True)] + up[1:], ttl=31)], static),
              ([], [])]
     for domains, records in steps:

@@ -117,7 +117,7 @@ double route53_scale(const uint32_t *weights, size_t count, uint32_t *out) {
   for (size_t i = 0; i < count; i++) {
     double quota = weights[i] * total / sum;
     out[i] = (uint32_t)quota;
-    remainders[i] = quota - out[i];
+    remainders[i] = weights[i] > 0 ? quota - out[i] : -1; /* 0 stays 0 */
     if (out[i] == 0 && weights[i] > 0) {
       out[i] = 1;
       remainders[i] = -1;
