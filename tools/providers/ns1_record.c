@@ -336,7 +336,7 @@ static json_t *meta_value(const char *key, const json_t *value) {
   return sorted(value, 0);
 }
 
-/* Sets what `meta` says into `out`.  `up` false is not neutral: absent means up. */
+/* Sets what `meta` says into `out`.  A false or 0 of these three is not the same as none. */
 static bool take_meta(const json_t *meta, json_t *out) {
   const char *key;
   json_t *value;
@@ -344,9 +344,12 @@ static bool take_meta(const json_t *meta, json_t *out) {
   if (!ns1_is_neutral(meta) && !json_is_object(meta))
     return false;
   json_object_foreach((json_t *)(uintptr_t)meta, key, value) {
-    bool up = strcmp(key, "up") == 0 && !json_is_null(value);
-    if (up || !ns1_is_neutral(value))
-      ok = ok && json_object_set_new(out, key, meta_value(key, value)) == 0;
+    bool counts =
+        strcmp(key, "up") == 0 || strcmp(key, "priority") == 0 || strcmp(key, "weight") == 0;
+    json_t *taken = meta_value(key, value);
+    if (counts ? !json_is_null(value) : !ns1_is_neutral(taken))
+      ok = ok && json_object_set(out, key, taken) == 0;
+    json_decref(taken);
   }
   return ok;
 }
