@@ -3,6 +3,9 @@
 import fractions
 import json
 import random
+import signal
+import subprocess
+import threading
 
 import pytest
 
@@ -263,9 +266,12 @@ class World:
                              f"  dns-a: {{type: route53, url: \"{self.sim.url}\", secret: dns-a, health: pushed}}\n",
             "e.test/zone.yaml": zone, **({"e.test/cdn/domain.yaml": domain} if domain else {})})
 
+    def options(self):
+        return ["--config", self.folder / "config", "--settings", self.folder / "sluice.yaml",
+                "--socket", self.folder / "no-server"]
+
     def run(self, command, *options, status=0):
-        done = sluicelib.sluice("sync", command, "--config", self.folder / "config", "--settings", self.folder / "sluice.yaml",
-                                "--socket", self.folder / "no-server", *options, "--json", status=status)
+        done = sluicelib.sluice("sync", command, *self.options(), *options, "--json", status=status)
         assert route53sim.SECRET not in done.stdout + done.stderr
         return json.loads(done.stdout)
 
@@ -445,6 +451,34 @@ def test_b35_faults_at_every_request(world, fault, index):
     assert ask(sim, name="theirs.e.test.") == {"192.0.2.66": 1}
     assert world.run("plan")["items"] == []
     assert len(sim.checks) == 3  # none is left over
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("index", range(REQUESTS))
+def test_b35_killed_at_every_request(world, index, done):
+    """B35: the same when the program itself is killed, before or after the API has done its part."""
+    sim, holes, started = world.sim, [], threading.Event()
+    start_from_plain(world, holes)
+
+    def end(i, method, path):
+        if i != index:
+            return None
+        started.wait(sluicelib.DEADLINE)
+        process.kill()
+        process.wait(sluicelib.DEADLINE)
+        return "lost" if done else "kill"
+
+    sim.fault = end
+    with subprocess.Popen([sluicelib.program("sluice"), "sync", "apply", "--yes", *map(str, world.options())],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=sluicelib.environment()) as process:
+        started.set()
+        assert process.wait(sluicelib.DEADLINE) == -signal.SIGKILL
+    sim.fault = lambda i, method, path: None
+    world.apply()
+    assert holes and all(holes)
+    assert ask(sim, ("EU", "FR", None)) == {"192.0.2.2": 1}
+    assert ask(sim, name="theirs.e.test.") == {"192.0.2.66": 1}
+    assert world.run("plan")["items"] == [] and len(sim.checks) == 3
 
 
 def test_no_more_requests_than_needed(world):
