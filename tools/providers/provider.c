@@ -8,11 +8,7 @@
 #include <string.h>
 
 static const struct provider_kind *const kinds[] = {
-    &provider_ns1,
-    &provider_powerdns,
-    &provider_rfc2136,
-    &provider_route53,
-    &provider_sluice,
+    &provider_ns1, &provider_powerdns, &provider_rfc2136, &provider_route53, &provider_sluice,
 };
 
 static const char types[] = "ns1, powerdns, rfc2136, route53, sluice";

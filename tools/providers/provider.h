@@ -72,10 +72,10 @@ struct provider_object {
                  * {"ttl": N, "values": [rdata in presentation form, sorted]} */
   json_t *raw;  /* as read, for exact deletes; NULL in what is compiled */
   char *owner;  /* whose marker it carries; NULL: foreign, or a provider without markers */
-  bool part;    /* belongs to `domain` and carries its mark itself (helper names, health checks): the
-                 * planner makes no marker for it */
-  bool opaque;  /* advanced or hand-made, beyond this kind's model: `body` is a digest, listed as
-                 * drift, never a reason to fail */
+  bool part;   /* belongs to `domain` and carries its mark itself (helper names, health checks): the
+                * planner makes no marker for it */
+  bool opaque; /* advanced or hand-made, beyond this kind's model: `body` is a digest, listed as
+                * drift, never a reason to fail */
 };
 
 struct provider_objects {
