@@ -56,6 +56,10 @@ bare_root_make() {
     cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/"
     chroot "$root" update-ca-certificates >/dev/null
   fi
+  # A mount point of its own, so that tests in it can have mounts of their own (unshare --mount).
+  mount --bind "$root" "$root"
+  mount --make-private "$root"
+  mounted+=("$root")
   local dir
   for dir in proc sys dev; do
     mount --rbind "/$dir" "$root/$dir"

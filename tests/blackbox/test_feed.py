@@ -445,7 +445,7 @@ def test_a_stopped_peer_is_lost_and_found(serve, tmp_path):
         peer.send_signal(signal.SIGCONT)
         wait_health(server, connected=True)
         peer.kill()
-        server.wait_log("is lost: it has ended the connection")
+        server.wait_log("is lost: (it has ended the connection|connection reset by peer)")  # what was unread decides
         assert answers(server, NAME) == {B}
 
 
