@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--zones", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as folder:
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp"), ignore_cleanup_errors=True) as folder:
         root = pathlib.Path(folder)
         work, bare, data = root / "work", root / "dns.git", root / "data"
         each = options.domains // options.zones
