@@ -231,7 +231,7 @@ def test_B83_isolated_checker(tmp_path, make_config, port, hook):
             endpoint.start()
         assert short(hook.wait(2)) == [("trigger", "isolated"), ("resolve", "isolated")]
         healthd.wait_states(**dict.fromkeys(addresses, "up"))
-        assert healthd.status()["alerts"]["waiting"] == 0
+        healthlib.wait_for(lambda: healthd.status()["alerts"]["waiting"] == 0)
     assert len(hook.documents()) == 2
     for endpoint in endpoints:
         endpoint.stop()
