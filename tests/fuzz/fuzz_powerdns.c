@@ -93,8 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     json_decref(document);
     return 0;
   }
-  char *text = strndup((const char *)data + 1, size - 1);
+  char *text = malloc(size);
   require(text);
+  memcpy(text, data + 1, size - 1);
+  text[size - 1] = '\0';
   if (data[0] == 'm') {
     char *content = powerdns_wrap("A", text, "return {'192.0.2.1'}");
     if (content)
