@@ -217,29 +217,46 @@ static void plan_target(const struct worker *w, struct sync_target *t, void *sel
   t->state = SYNC_PLANNED;
 }
 
-/* What the plan wanted and is not to be seen now. */
-static size_t missing(const struct sync_plan *now) {
-  size_t count = 0;
-  for (size_t i = 0; i < now->count; i++)
-    count += now->items[i].held == 0;
-  return count;
+/* True if what a change wanted is there now; `there` leads from keys to places in `objects`. */
+static bool is_seen(const struct sync_item *item, const struct provider_objects *objects,
+                    const json_t *there) {
+  const struct provider_object *wanted = item->new ? item->new : item->old;
+  const json_t *place = json_object_get(there, wanted->key);
+  if (!item->new)
+    return !place;
+  const struct provider_object *object = place ? &objects->items[json_integer_value(place)] : NULL;
+  return object && !object->opaque && json_equal(object->body, item->new->body);
+}
+
+/* How many of the changes that were asked for are not to be seen: each is looked for itself, since
+ * a new plan may hold back what another writer has changed meanwhile.  False without memory. */
+static bool count_unseen(const struct sync_plan *asked, const struct provider_objects *objects,
+                         size_t *count) {
+  json_t *there = json_object();
+  bool ok = there;
+  *count = 0;
+  for (size_t i = 0; ok && i < objects->count; i++)
+    ok = json_object_set_new(there, objects->items[i].key, json_integer((json_int_t)i)) == 0;
+  for (size_t i = 0; ok && i < asked->count; i++)
+    if (!asked->items[i].held && !is_seen(&asked->items[i], objects, there))
+      (*count)++;
+  json_decref(there);
+  return ok;
 }
 
 static void read_back(const struct worker *w, struct sync_target *t, void *self, bool failed) {
   struct provider_error error;
-  struct sync_plan now = {0};
+  size_t left = 0;
   struct provider_objects before = t->actual;
   t->state = SYNC_PARTIAL;
   provider_objects_init(&t->actual);
   bool ok = w->provider->kind->read(self, t->zone->name, &t->actual, &error);
-  adopt_domains(t);
-  if (!ok || !make_plan(w->run, t, &now)) {
+  if (!ok || !count_unseen(&t->plan, &t->actual, &left)) {
     if (!failed)
       provider_fail(&t->error, ok ? PROVIDER_LOCAL : error.failure,
                     "%s: the changes of %.100s were sent, but could not be read back (%.250s)",
                     w->provider->name, t->zone->name, ok ? "out of memory" : error.text);
   } else {
-    size_t left = missing(&now);
     t->seen = left < t->asked ? t->asked - left : 0;
     if (!failed && left == 0)
       t->state = SYNC_APPLIED;
@@ -250,7 +267,6 @@ static void read_back(const struct worker *w, struct sync_target *t, void *self,
     if (t->state != SYNC_APPLIED && t->seen == 0) /* as it was before */
       t->state = SYNC_FAILED;
   }
-  sync_plan_close(&now);
   provider_objects_close(&t->actual);
   t->actual = before;
 }
