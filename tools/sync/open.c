@@ -152,7 +152,7 @@ static int choose_zones(struct sync_run *run) {
         cli_error("no zone of the configuration has the name %s", text);
       break;
     }
-    if (json_array_size(zone->providers) == 0) {
+    if (json_array_size(zone->providers) == 0 && !run->options.beside) {
       cli_error("%s has no `providers:` in its zone.yaml: nothing to bring level",
                 name_to_text(shown, zone->apex));
       status = CLI_FAILED;
@@ -251,8 +251,41 @@ static bool check_asked(const struct sync_run *run) {
   return true;
 }
 
+static bool add_target(struct sync_run *run, struct sync_zone *zone, const char *name) {
+  for (size_t i = 0; i < run->target_count; i++)
+    if (run->targets[i].zone == zone && strcmp(run->targets[i].provider->name, name) == 0)
+      return true;
+  struct sync_provider *provider = add_provider(run, name);
+  if (!provider)
+    return false;
+  run->targets[run->target_count++] = (struct sync_target){.provider = provider, .zone = zone};
+  return true;
+}
+
+/* Targets at the providers of `beside`. */
+static bool add_beside(struct sync_run *run) {
+  char name[256];
+  const json_t *defined = json_object_get(run->model->settings, "providers");
+  for (const char *at = run->options.beside; at;
+       at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+    bool known = strcmp(name, "sluice") == 0 || json_object_get(defined, name);
+    for (size_t z = 0; known && z < run->zone_count; z++)
+      if (!add_target(run, &run->zones[z], name))
+        return false;
+  }
+  return true;
+}
+
+static size_t count_parts(const char *list) {
+  size_t count = list ? 1 : 0;
+  for (; list && *list; list++)
+    count += *list == ',';
+  return count;
+}
+
 static int choose_targets(struct sync_run *run) {
-  size_t most = 0;
+  size_t most = run->zone_count * count_parts(run->options.beside);
   for (size_t z = 0; z < run->zone_count; z++)
     most += json_array_size(run->zones[z].zone->providers);
   run->providers = calloc(most + 1, sizeof *run->providers);
@@ -265,13 +298,10 @@ static int choose_targets(struct sync_run *run) {
       const char *name = json_string_value(item);
       if (!ok || !name || !is_asked(run->options.provider, name))
         continue;
-      struct sync_provider *provider = add_provider(run, name);
-      ok = provider;
-      if (ok)
-        run->targets[run->target_count++] =
-            (struct sync_target){.provider = provider, .zone = &run->zones[z]};
+      ok = add_target(run, &run->zones[z], name);
     }
   }
+  ok = ok && add_beside(run);
   if (!ok)
     cli_error("out of memory");
   return ok && check_asked(run) ? CLI_DONE : CLI_FAILED;

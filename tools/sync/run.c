@@ -36,16 +36,18 @@ static bool get_secret(void *arg, const char *name, char *out, size_t size, char
   return fits;
 }
 
-static void *open_provider(const struct worker *w, struct provider_error *error) {
+void *sync_provider_open(struct sync_run *run, const struct sync_provider *provider, bool writes,
+                         struct provider_error *error) {
   const struct provider_context context = {
-      .name = w->provider->name,
-      .settings = w->provider->settings,
+      .name = provider->name,
+      .settings = provider->settings,
       .secret = get_secret,
-      .secret_arg = w->run,
-      .marker = w->provider->mark,
-      .read_only = !w->apply,
+      .secret_arg = run,
+      .marker = provider->mark,
+      .read_only = !writes,
   };
-  return w->provider->kind->open(&context, error);
+  *error = provider->error;
+  return provider->kind ? provider->kind->open(&context, error) : NULL;
 }
 
 /* ---- what should be there ------------------------------------------------------------------- */
@@ -57,10 +59,23 @@ static bool flush(struct sync_target *t, const struct model_rr *rr, json_t *valu
                             record_type_text(rr->type, type), rr->ttl, values);
 }
 
-static bool add_static(struct sync_target *t) {
+static bool add_apex_ns(const struct sync_run *run, struct sync_target *t, uint32_t ttl) {
+  json_t *values = json_array();
+  bool ok = values;
+  for (size_t i = 0; ok && i < run->options.apex_ns_count; i++)
+    ok = json_array_append_new(values, json_string(run->options.apex_ns[i])) == 0;
+  if (ok)
+    return provider_add_rrset(&t->desired, t->zone->name, "NS", ttl, values);
+  json_decref(values);
+  return false;
+}
+
+static bool add_static(const struct sync_run *run, struct sync_target *t) {
   const struct model_zone *zone = t->zone->zone;
   for (size_t i = 0, end; i < zone->rr_count; i = end) {
     const struct model_rr *first = &zone->rrs[i];
+    bool replaced = first->type == RECORD_NS && run->options.apex_ns_count > 0 &&
+                    name_equal(first->owner, zone->apex);
     json_t *values = json_array();
     bool ok = values;
     for (end = i; end < zone->rr_count && zone->rrs[end].type == first->type &&
@@ -72,9 +87,9 @@ static bool add_static(struct sync_target *t) {
       ok = text && json_array_append_new(values, json_string(text)) == 0;
       free(text);
     }
-    if (!ok || first->type == RECORD_SOA) {
+    if (!ok || first->type == RECORD_SOA || replaced) {
       json_decref(values);
-      if (!ok)
+      if (!ok || (replaced && !add_apex_ns(run, t, first->ttl)))
         return false;
       continue;
     }
@@ -189,19 +204,19 @@ static bool make_plan(const struct sync_run *run, struct sync_target *t, struct 
   return sync_plan_make(&input, plan);
 }
 
-static bool prepare(struct sync_target *t) {
+static bool prepare(const struct sync_run *run, struct sync_target *t) {
   size_t n = t->zone->zone->domain_count + 1;
   t->fidelity = calloc(n, sizeof *t->fidelity);
   t->refusals = calloc(n, sizeof *t->refusals);
   t->before = calloc(n, sizeof *t->before);
   t->after = calloc(n, sizeof *t->after);
-  return t->fidelity && t->refusals && t->before && t->after && add_static(t);
+  return t->fidelity && t->refusals && t->before && t->after && add_static(run, t);
 }
 
 static void plan_target(const struct worker *w, struct sync_target *t, void *self) {
   const char *name = w->provider->name;
   t->state = SYNC_FAILED;
-  if (!prepare(t)) {
+  if (!prepare(w->run, t)) {
     provider_fail(&t->error, PROVIDER_LOCAL, "%s: no memory, or a record of %.200s cannot be told",
                   name, t->zone->name);
     return;
@@ -295,8 +310,8 @@ static void apply_target(const struct worker *w, struct sync_target *t, void *se
 
 static void *work(void *arg) {
   const struct worker *w = arg;
-  struct provider_error error = w->provider->error;
-  void *self = w->provider->kind ? open_provider(w, &error) : NULL;
+  struct provider_error error;
+  void *self = sync_provider_open(w->run, w->provider, w->apply, &error);
   for (size_t i = 0; i < w->run->target_count; i++) {
     struct sync_target *t = &w->run->targets[i];
     if (t->provider != w->provider || (w->apply && t->state != SYNC_PLANNED))

@@ -27,6 +27,11 @@ struct sync_options {
   char **args;          /* zones and domains */
   size_t arg_count;
   unsigned consents;
+  const char *beside; /* "A,B": providers of defaults.yaml where the zones that were asked for are
+                       * looked at too, though their zone.yaml does not name them; or NULL */
+  const char *const *apex_ns; /* the NS RRset of the apex as it is to be, absolute names, instead of
+                               * the configuration's; or NULL */
+  size_t apex_ns_count;
 };
 
 /* A steered domain with the weights and statuses in force. */
@@ -103,6 +108,11 @@ void sync_run_plan(struct sync_run *run);
 
 /* Does what is planned and not held back, and reads it again. */
 void sync_run_apply(struct sync_run *run);
+
+/* The provider itself, for what is beyond plan and apply (zones made, its name servers): to be
+ * closed by its kind's close().  NULL with `error`; without `writes` it cannot change anything. */
+void *sync_provider_open(struct sync_run *run, const struct sync_provider *provider, bool writes,
+                         struct provider_error *error);
 
 /* The digest of all plans. */
 bool sync_run_digest(const struct sync_run *run, char out[SYNC_DIGEST]);
