@@ -152,7 +152,7 @@ static void explain_pair(const struct tls_server *server, const struct pair *pai
   }
   if (ERR_reason_error_string(error) != NULL)
     snprintf(reason, sizeof reason, "%s", ERR_reason_error_string(error));
-  snprintf(why, TLS_WHY, "%.200s and %.200s cannot be used: %s", server->cert_path,
+  snprintf(why, TLS_WHY, "%.180s and %.180s cannot be used: %s", server->cert_path,
            server->key_path, reason);
 }
 
