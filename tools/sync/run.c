@@ -59,13 +59,23 @@ static bool flush(struct sync_target *t, const struct model_rr *rr, json_t *valu
                             record_type_text(rr->type, type), rr->ttl, values);
 }
 
+/* True for the NS RRset that the options have instead of the configuration. */
+static bool is_replaced(const struct sync_run *run, const struct sync_target *t,
+                        const struct model_rr *rr) {
+  char owner[NAME_MAX_TEXT];
+  const char *wanted = run->options.cut ? run->options.cut : t->zone->name;
+  return rr->type == RECORD_NS && run->options.apex_ns_count > 0 &&
+         strcmp(name_to_text(owner, rr->owner), wanted) == 0;
+}
+
 static bool add_apex_ns(const struct sync_run *run, struct sync_target *t, uint32_t ttl) {
+  const char *owner = run->options.cut ? run->options.cut : t->zone->name;
   json_t *values = json_array();
   bool ok = values;
   for (size_t i = 0; ok && i < run->options.apex_ns_count; i++)
     ok = json_array_append_new(values, json_string(run->options.apex_ns[i])) == 0;
   if (ok)
-    return provider_add_rrset(&t->desired, t->zone->name, "NS", ttl, values);
+    return provider_add_rrset(&t->desired, owner, "NS", ttl, values);
   json_decref(values);
   return false;
 }
@@ -74,8 +84,7 @@ static bool add_static(const struct sync_run *run, struct sync_target *t) {
   const struct model_zone *zone = t->zone->zone;
   for (size_t i = 0, end; i < zone->rr_count; i = end) {
     const struct model_rr *first = &zone->rrs[i];
-    bool replaced = first->type == RECORD_NS && run->options.apex_ns_count > 0 &&
-                    name_equal(first->owner, zone->apex);
+    bool replaced = is_replaced(run, t, first);
     json_t *values = json_array();
     bool ok = values;
     for (end = i; end < zone->rr_count && zone->rrs[end].type == first->type &&

@@ -32,6 +32,8 @@ struct sync_options {
   const char *const *apex_ns; /* the NS RRset of the apex as it is to be, absolute names, instead of
                                * the configuration's; or NULL */
   size_t apex_ns_count;
+  const char *cut; /* `apex_ns` is for the delegation of this name (absolute, lower case), not for
+                    * the apex; or NULL */
 };
 
 /* A steered domain with the weights and statuses in force. */
