@@ -19,10 +19,13 @@
 
 enum { ASK_TEXT = 256, ASK_TIMEOUT_MS = 2000, ASK_TRIES = 3 };
 
+#define ASK_MEMORY "out of memory" /* `why` without memory */
+
 /* One address of a name server. */
 struct ask_server {
   struct sockaddr_storage address;
-  char text[ASK_TEXT]; /* as given: "192.0.2.53", "192.0.2.53@5300", "ns1.example.net." */
+  char text[ASK_TEXT]; /* as given: "192.0.2.53", "192.0.2.53@5300"; of a host name with the
+                        * address: "ns1.example.net. (192.0.2.53)" */
 };
 
 /* "ADDRESS[@PORT]", or a host name (with @PORT if need be), which is resolved by the system: all
@@ -51,13 +54,15 @@ struct ask_answer {
 
 void ask_answer_close(struct ask_answer *answer);
 
-/* Asks one server once (with its repetitions).  False only without memory. */
+/* Asks one server once (with its repetitions); `timeout_ms` is of one try, 0: ASK_TIMEOUT_MS.  A
+ * server that cannot be reached is not answered, with the reason.  False only without memory. */
 bool ask_one(const struct ask_server *server, const struct ask_question *question, int timeout_ms,
              struct ask_answer *out);
 
-/* Asks one server `count` questions, `window` of them under way at once; `heard` gets each answer
- * with the index of its question, in any order, and takes nothing over.  False without memory or
- * if the server is not there at all (`why`). */
+/* Asks one server `count` questions, `window` (at most 1024) of them under way at once; `heard` gets
+ * each answer with the index of its question, in any order, and takes nothing over.  False without
+ * memory or if the server is not there at all (`why`): it cannot be reached, or none of the first
+ * `window` questions got an answer; the questions after them are not asked then, nor heard of. */
 bool ask_many(const struct ask_server *server, const struct ask_question *questions, size_t count,
               size_t window, int timeout_ms,
               void (*heard)(void *arg, size_t index, const struct ask_answer *answer), void *arg,
