@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/http.h"
+#include "base/http_private.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
-
-#include "base/rng.h"
 
 enum {
   DEADLINE_MS = 30000,
@@ -23,30 +21,9 @@ enum {
   PAUSE_MAX_S = 3600, /* no header makes us wait longer than this */
 };
 
-struct http_client {
-  CURL *curl;
-  struct http_options options;
-  char *ca_file;
-  uint64_t not_before[2]; /* monotonic ms, as rate limits ask; reads and writes */
-  struct rng rng;
-};
-
-/* What header fields of one reply say of the pace; -1: nothing. */
-struct pace {
-  long retry_after, remaining, reset, period, limit; /* seconds, requests */
-};
-
-struct receiving {
-  char *body;
-  size_t len, cap, header_octets;
-  char *link;
-  struct pace pace;
-  bool too_large, no_memory;
-};
-
 /* ---- time ----------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void) {
+uint64_t http_now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
@@ -61,7 +38,7 @@ static void sleep_ms(uint64_t ms) {
 /* ---- what comes back ------------------------------------------------------------------------ */
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg) {
-  struct receiving *r = arg;
+  struct http_receiving *r = arg;
   size_t n = size * count;
   if (n > (size_t)HTTP_REPLY_MAX - r->len) {
     r->too_large = true;
@@ -130,7 +107,7 @@ static long reset_seconds(long n) {
 }
 
 static size_t on_header(char *data, size_t size, size_t count, void *arg) {
-  struct receiving *r = arg;
+  struct http_receiving *r = arg;
   size_t n = size * count;
   char value[4096];
   r->header_octets += n;
@@ -184,6 +161,7 @@ void http_close(struct http_client *client) {
   if (!client)
     return;
   curl_easy_cleanup(client->curl);
+  curl_multi_cleanup(client->multi);
   free(client->ca_file);
   free(client);
 }
@@ -203,7 +181,7 @@ static bool is_clean(const char *text) {
   return true;
 }
 
-static bool is_read(const struct http_request *request) {
+bool http_is_read(const struct http_request *request) {
   return strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
 }
 
@@ -229,10 +207,9 @@ static bool make_headers(const struct http_request *request, struct curl_slist *
   return ok;
 }
 
-static void set_options(struct http_client *client, const struct http_request *request,
-                        struct receiving *receiving, const struct curl_slist *headers,
-                        uint64_t left) {
-  CURL *curl = client->curl;
+static void set_options(const struct http_client *client, CURL *curl,
+                        const struct http_request *request, struct http_receiving *receiving,
+                        const struct curl_slist *headers, uint64_t left) {
   curl_easy_reset(curl); /* keeps the connection */
   curl_easy_setopt(curl, CURLOPT_URL, request->url);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -267,7 +244,7 @@ static void set_options(struct http_client *client, const struct http_request *r
 }
 
 /* Keeps the pace that a reply asks for. */
-static void note_pace(struct http_client *client, const struct pace *pace, bool read) {
+static void note_pace(struct http_client *client, const struct http_pace *pace, bool read) {
   long wait = 0;
   if (pace->remaining == 0 && pace->reset >= 0)
     wait = pace->reset;
@@ -275,22 +252,28 @@ static void note_pace(struct http_client *client, const struct pace *pace, bool 
     wait = (pace->period + pace->limit - 1) / pace->limit;
   if (wait > PAUSE_MAX_S)
     wait = PAUSE_MAX_S;
-  client->not_before[read] = now_ms() + (uint64_t)wait * 1000;
+  uint64_t until = http_now_ms() + (uint64_t)wait * 1000;
+  if (until > client->not_before[read]) /* replies may come in another order than they were sent */
+    client->not_before[read] = until;
+  client->left[read] = pace->remaining;
+  client->heard[read] = true;
 }
 
-static CURLcode attempt(struct http_client *client, const struct http_request *request,
-                        uint64_t left, struct receiving *receiving, long *status) {
-  struct curl_slist *headers = NULL;
-  CURLcode code = CURLE_OUT_OF_MEMORY;
-  *receiving = (struct receiving){.pace = {-1, -1, -1, -1, -1}};
-  if (make_headers(request, &headers)) {
-    set_options(client, request, receiving, headers, left);
-    code = curl_easy_perform(client->curl);
-    curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, status);
-    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, NULL);
-  }
-  wipe_headers(headers);
-  return code;
+bool http_attempt_open(const struct http_client *client, CURL *curl, struct http_attempt *attempt) {
+  uint64_t now = http_now_ms();
+  attempt->headers = NULL;
+  attempt->receiving = (struct http_receiving){.pace = {-1, -1, -1, -1, -1}};
+  if (!make_headers(attempt->request, &attempt->headers))
+    return false;
+  set_options(client, curl, attempt->request, &attempt->receiving, attempt->headers,
+              now < attempt->end ? attempt->end - now : 1);
+  return true;
+}
+
+void http_attempt_close(CURL *curl, struct http_attempt *attempt) {
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, NULL);
+  wipe_headers(attempt->headers);
+  attempt->headers = NULL;
 }
 
 /* ---- again, or not -------------------------------------------------------------------------- */
@@ -302,7 +285,7 @@ static bool never_arrived(CURLcode code) {
 }
 
 static enum http_again judge_error(const struct http_request *request, CURLcode code,
-                                   const struct receiving *receiving) {
+                                   const struct http_receiving *receiving) {
   if (receiving->too_large || receiving->no_memory)
     return HTTP_NO;
   switch (code) {
@@ -316,7 +299,8 @@ static enum http_again judge_error(const struct http_request *request, CURLcode 
   case CURLE_PARTIAL_FILE:
   case CURLE_HTTP2:
   case CURLE_HTTP2_STREAM:
-    return never_arrived(code) || is_read(request) || request->idempotent ? HTTP_RETRY : HTTP_NO;
+    return never_arrived(code) || http_is_read(request) || request->idempotent ? HTTP_RETRY
+                                                                               : HTTP_NO;
   default:
     return HTTP_NO; /* a certificate, an address: the same the next time */
   }
@@ -330,14 +314,15 @@ static enum http_again judge_reply(const struct http_client *client,
     return again;
   if (reply->status == 429)
     return HTTP_RETRY_LATER;
-  if (reply->status >= 500 && reply->status != 501 && (is_read(request) || request->idempotent))
+  if (reply->status >= 500 && reply->status != 501 &&
+      (http_is_read(request) || request->idempotent))
     return HTTP_RETRY;
   return HTTP_NO;
 }
 
 /* Backoff with jitter, and never earlier than the server says. */
 static uint64_t wait_for(struct http_client *client, enum http_again again, unsigned attempts,
-                         const struct pace *pace) {
+                         const struct http_pace *pace) {
   uint64_t base = again == HTTP_RETRY_LATER ? BACKOFF_LATER_MS : BACKOFF_MS;
   uint64_t full = base << (attempts < 10 ? attempts - 1 : 9);
   if (full > BACKOFF_MAX_MS)
@@ -368,7 +353,7 @@ static void host_of(const char *url, char *out, size_t size) {
 }
 
 static void tell(const struct http_client *client, const struct http_request *request,
-                 CURLcode code, const struct receiving *receiving, char *why) {
+                 CURLcode code, const struct http_receiving *receiving, char *why) {
   char host[170];
   host_of(request->url, host, sizeof host);
   if (receiving->too_large)
@@ -388,7 +373,7 @@ static void tell(const struct http_client *client, const struct http_request *re
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static void take_reply(struct receiving *receiving, long status, unsigned attempts,
+static void take_reply(struct http_receiving *receiving, long status, unsigned attempts,
                        struct http_reply *reply) {
   *reply = (struct http_reply){
       .status = status,
@@ -399,9 +384,9 @@ static void take_reply(struct receiving *receiving, long status, unsigned attemp
   };
 }
 
-static bool may_leave(const struct http_client *client, const struct http_request *request,
-                      char *why) {
-  if (client->options.read_only && !is_read(request)) {
+bool http_may_leave(const struct http_client *client, const struct http_request *request,
+                    char *why) {
+  if (client->options.read_only && !http_is_read(request)) {
     snprintf(why, HTTP_WHY, "a request that writes was about to be sent while only reading");
     return false;
   }
@@ -413,51 +398,76 @@ static bool may_leave(const struct http_client *client, const struct http_reques
   return ok;
 }
 
+void http_tell_limit(const struct http_request *request, char *why) {
+  char host[170];
+  host_of(request->url, host, sizeof host);
+  snprintf(why, HTTP_WHY, "%s allows no more requests for now (its rate limit)", host);
+}
+
+bool http_attempt_judge(struct http_client *client, struct http_attempt *attempt, CURLcode code,
+                        long status, struct http_reply *reply, bool *ok, char *why,
+                        uint64_t *wait) {
+  const struct http_request *request = attempt->request;
+  struct http_receiving *receiving = &attempt->receiving;
+  enum http_again again;
+  bool read = http_is_read(request);
+  *ok = code == CURLE_OK;
+  *reply = (struct http_reply){0};
+  if (*ok) {
+    note_pace(client, &receiving->pace, read);
+    take_reply(receiving, status, attempt->number, reply);
+    again = reply->body ? judge_reply(client, request, reply) : HTTP_NO;
+  } else {
+    again = judge_error(request, code, receiving);
+    tell(client, request, code, receiving, why);
+    free(receiving->body);
+    free(receiving->link);
+  }
+  uint64_t now = http_now_ms();
+  *wait = again == HTTP_NO ? 0 : wait_for(client, again, attempt->number, &receiving->pace);
+  if (again != HTTP_NO && client->not_before[read] > now + *wait)
+    *wait = client->not_before[read] - now;
+  if (again == HTTP_RETRY_LATER && client->not_before[read] < now + *wait)
+    client->not_before[read] = now + *wait; /* for all others too */
+  if (again != HTTP_NO && attempt->number < ATTEMPTS && now + *wait < attempt->end) {
+    http_reply_close(reply);
+    return true;
+  }
+  if (*ok && !reply->body) {
+    http_reply_close(reply);
+    snprintf(why, HTTP_WHY, "no memory for a reply");
+    *ok = false;
+  }
+  return false;
+}
+
 bool http_send(struct http_client *client, const struct http_request *request,
                struct http_reply *reply, char *why) {
-  uint64_t end = now_ms() + client->options.deadline_ms;
-  bool read = is_read(request);
+  uint64_t end = http_now_ms() + client->options.deadline_ms;
+  uint64_t start = client->not_before[http_is_read(request)];
+  struct http_attempt attempt = {.request = request, .end = end};
   *reply = (struct http_reply){0};
-  if (!may_leave(client, request, why))
+  if (!http_may_leave(client, request, why))
     return false;
-  uint64_t start = client->not_before[read];
   if (start > end) {
-    char host[170];
-    host_of(request->url, host, sizeof host);
-    snprintf(why, HTTP_WHY, "%s allows no more requests for now (its rate limit)", host);
+    http_tell_limit(request, why);
     return false;
   }
-  if (start > now_ms())
-    sleep_ms(start - now_ms());
-  for (unsigned attempts = 1;; attempts++) {
-    struct receiving receiving;
+  if (start > http_now_ms())
+    sleep_ms(start - http_now_ms());
+  for (;;) {
     long status = 0;
-    uint64_t now = now_ms();
-    uint64_t left = now < end ? end - now : 1;
-    CURLcode code = attempt(client, request, left, &receiving, &status);
-    struct pace pace = receiving.pace;
-    enum http_again again;
-    bool ok = code == CURLE_OK;
-    if (ok) {
-      note_pace(client, &pace, read);
-      take_reply(&receiving, status, attempts, reply);
-      again = reply->body ? judge_reply(client, request, reply) : HTTP_NO;
-    } else {
-      again = judge_error(request, code, &receiving);
-      tell(client, request, code, &receiving, why);
-      free(receiving.body);
-      free(receiving.link);
+    uint64_t wait;
+    bool ok;
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    attempt.number++;
+    if (http_attempt_open(client, client->curl, &attempt)) {
+      code = curl_easy_perform(client->curl);
+      curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
     }
-    uint64_t wait = again == HTTP_NO ? 0 : wait_for(client, again, attempts, &pace);
-    if (again == HTTP_NO || attempts >= ATTEMPTS || now_ms() + wait >= end) {
-      if (ok && !reply->body) {
-        http_reply_close(reply);
-        snprintf(why, HTTP_WHY, "no memory for a reply");
-        return false;
-      }
+    http_attempt_close(client->curl, &attempt);
+    if (!http_attempt_judge(client, &attempt, code, status, reply, &ok, why, &wait))
       return ok;
-    }
-    http_reply_close(reply);
     sleep_ms(wait);
   }
 }

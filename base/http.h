@@ -4,9 +4,9 @@
  * forget (deadline, retries by reason, rate limits from headers, bounded replies, no redirects, no
  * proxies by accident, secrets that never reach a message).
  *
- * A client belongs to one thread and keeps its connection.  A request is sent again after transport
- * errors, 429 and 5xx, with backoff and jitter and as Retry-After or the rate limit headers say, as
- * long as the deadline allows; a kind of provider adds its own reasons by `again`.
+ * A client belongs to one thread and keeps its connections.  A request is sent again after
+ * transport errors, 429 and 5xx, with backoff and jitter and as Retry-After or the rate limit
+ * headers say, as long as the deadline allows; a kind of provider adds its own reasons by `again`.
  */
 #ifndef SLUICE_BASE_HTTP_H
 #define SLUICE_BASE_HTTP_H
@@ -63,5 +63,27 @@ void http_close(struct http_client *client);
 bool http_send(struct http_client *client, const struct http_request *request,
                struct http_reply *reply, char *why);
 void http_reply_close(struct http_reply *reply);
+
+/* One of many requests, and what came of it. */
+struct http_exchange {
+  struct http_request request;
+  struct http_reply reply; /* to be freed with http_reply_close() */
+  bool sent;               /* it was begun: it may have been done */
+  bool ok;                 /* there is a reply, of whatever status; else `why` */
+  char why[HTTP_WHY];
+};
+
+/*
+ * Sends many requests, `window` of them (1 to 64) at a time over connections that are kept, each
+ * with its own repetitions and its own deadline from when it was begun.  All keep the pace of rate
+ * limits: no more are under way than the last reply still allows, and until there was one, the
+ * first goes alone.
+ *
+ * After one that failed (no reply, or a status other than 2xx) no other one is begun; those under
+ * way are waited for.  The results are in `list`, in the order of the requests.  True if all were
+ * sent and have a status of 2xx.
+ */
+bool http_send_many(struct http_client *client, struct http_exchange *list, size_t count,
+                    size_t window);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the APIs of providers (base/http.h), to servers that do not mean well."""
 import contextlib
+import http.server
 import json
 import socket
 import ssl
@@ -246,3 +247,125 @@ def test_certificates_are_checked(tmp_path):
     listener.close()
     assert not out["ok"] and "not trusted" in out["why"]
     assert good["body"] == "tls"
+
+
+# ---- many at a time -------------------------------------------------------------------------------
+
+
+class Crowd(http.server.ThreadingHTTPServer):
+    """Answers many requests at a time: answer(number of the path) gives (status, headers).  Knows how many
+    were under way at once."""
+    daemon_threads = True
+
+    def __init__(self, answer, together=1):
+        self.answer, self.seen, self.now, self.most = answer, [], 0, 0
+        self.lock = threading.Lock()
+        self.barrier = threading.Barrier(together)
+        super().__init__(("127.0.0.1", 0), CrowdHandler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def __exit__(self, *what):
+        self.shutdown()
+        self.server_close()
+
+
+class CrowdHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        crowd, number = self.server, int(self.path[1:])
+        with crowd.lock:
+            crowd.now += 1
+            crowd.most = max(crowd.most, crowd.now)
+            crowd.seen.append(number)
+        answer = crowd.answer(number)
+        with crowd.lock:
+            crowd.now -= 1
+        if answer is None:
+            self.close_connection = True
+            return
+        status, headers = answer
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        body = f"reply {number}".encode()
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def send_many(crowd, count, window, **more):
+    lines, _ = send(crowd.url, "many", count, window, **more)
+    return [{**lines[i], **lines[i + 1]} for i in range(0, len(lines), 2)]
+
+
+def test_many_go_together_and_keep_their_order():
+    """Eight under way at once, never nine; the first alone, since nothing is known of the limits yet."""
+    def answer(number):
+        if number > 0:
+            crowd.barrier.wait(sluicelib.DEADLINE)  # nobody goes on before eight have come
+        return 200, {}
+    with Crowd(answer, together=8) as crowd:
+        results = send_many(crowd, 41, 8)
+    assert [r["body"] for r in results] == [f"reply {i}" for i in range(41)]
+    assert all(r["ok"] and r["sent"] and r["all"] for r in results)
+    assert crowd.most == 8 and crowd.seen[0] == 0 and sorted(crowd.seen) == list(range(41))
+
+
+def test_many_keep_the_pace():
+    """Complaint 24: no more are under way than the last reply still allows, and none after the last one before
+    the limit's time is over."""
+    lock = threading.Lock()
+    used = {"count": 0, "start": None, "over": 0}
+
+    def answer(_):
+        with lock:
+            now = time.monotonic()
+            if used["start"] is None or now - used["start"] >= 1:
+                used.update(start=now, count=0)
+            used["count"] += 1
+            if used["count"] > 5:
+                used["over"] += 1
+                return 429, {"Retry-After": "1"}
+            return 200, {"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": str(5 - used["count"]),
+                         "X-RateLimit-Reset": "1"}
+    with Crowd(answer) as crowd:
+        results = send_many(crowd, 12, 8)
+    assert all(r["status"] == 200 for r in results)
+    assert used["over"] == 0
+
+
+def test_many_stop_after_a_failure():
+    with Crowd(lambda number: (403 if number == 3 else 200, {})) as crowd:
+        results = send_many(crowd, 50, 2)
+    assert results[3]["status"] == 403 and not results[3]["all"]
+    assert not results[-1]["sent"] and not results[-1]["ok"] and "another one failed" in results[-1]["why"]
+    assert len(crowd.seen) < 50
+    assert all(r["ok"] or not r["sent"] for r in results)
+
+
+def test_many_repeat_what_failed_in_passing():
+    """Each has its own repetitions: connections that break, and 500."""
+    tries = {}
+
+    def answer(number):
+        tries[number] = tries.get(number, 0) + 1
+        if tries[number] == 1 and number % 3 == 1:
+            return None
+        return 500 if tries[number] == 1 and number % 3 == 2 else 200, {}
+    with Crowd(answer) as crowd:
+        results = send_many(crowd, 12, 4)
+    assert [r["status"] for r in results] == [200] * 12
+    assert tries == {i: 1 if i % 3 == 0 else 2 for i in range(12)}
+
+
+def test_many_without_a_server():
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    lines, _ = send(url, "many", 3, 8, deadline=700)
+    assert [line["ok"] for line in lines[::2]] == [False] * 3 and [line["sent"] for line in lines[1::2]] == [True, False, False]

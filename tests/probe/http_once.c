@@ -3,9 +3,10 @@
  * Sends requests with base/http.h, for tests/blackbox:
  *
  *   http_once METHOD URL DEADLINE_MS [read-only] [idempotent] [body TEXT] [secret HEADER] [times N]
- *             [ca FILE]
+ *             [ca FILE] [many N WINDOW]
  *
- * A line of JSON on stdout for each: {"ok","status","body","size","attempts","link","why"}.
+ * A line of JSON on stdout for each: {"ok","status","body","size","attempts","link","why"}.  With
+ * `many`, N requests at a time to URL/0, URL/1, ...; then "sent" is in each line too.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -25,11 +26,34 @@ static void print(bool ok, const struct http_reply *reply, const char *why) {
   json_decref(line);
 }
 
+static void send_many(struct http_client *client, const struct http_request *request, size_t count,
+                      size_t window) {
+  struct http_exchange *list = calloc(count + 1, sizeof *list);
+  for (size_t i = 0; list && i < count; i++) {
+    char *url = NULL;
+    list[i].request = *request;
+    if (asprintf(&url, "%s/%zu", request->url, i) >= 0)
+      list[i].request.url = url;
+  }
+  if (!list)
+    return;
+  bool ok = http_send_many(client, list, count, window);
+  for (size_t i = 0; i < count; i++) {
+    print(list[i].ok, &list[i].reply, list[i].why);
+    printf("{\"sent\": %s, \"all\": %s}\n", list[i].sent ? "true" : "false", ok ? "true" : "false");
+    http_reply_close(&list[i].reply);
+    free((char *)(uintptr_t)list[i].request.url);
+  }
+  free(list);
+}
+
 int main(int argc, char **argv) {
   struct http_options options = {0};
   struct http_request request = {0};
   char why[HTTP_WHY];
   long times = 1;
+  size_t many = 0;
+  size_t window = 1;
   if (argc < 4)
     return 2;
   request.method = argv[1];
@@ -47,13 +71,17 @@ int main(int argc, char **argv) {
       request.secret_header = value, i++;
     else if (!strcmp(argv[i], "ca"))
       options.ca_file = value, i++;
+    else if (!strcmp(argv[i], "many") && i + 2 < argc)
+      many = strtoul(value, NULL, 10), window = strtoul(argv[i + 2], NULL, 10), i += 2;
     else if (!strcmp(argv[i], "times"))
       times = strtol(value, NULL, 10), i++;
   }
   struct http_client *client = http_open(&options);
   if (!client)
     return 1;
-  for (long i = 0; i < times; i++) {
+  if (many > 0)
+    send_many(client, &request, many, window);
+  for (long i = 0; many == 0 && i < times; i++) {
     struct http_reply reply;
     bool ok = http_send(client, &request, &reply, why);
     print(ok, &reply, why);
