@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulator of Route 53: its API with its limits, and what it would answer.
 
-Every request's signature (AWS signature version 4) is checked by the rules of AWS.  Batches are
-atomic; an alias needs its target; routing policies do not mix on one name and type; changes are
-PENDING until they have been asked for a few times.  The evaluator follows AWS's documented rules.
+Every request's signature (AWS signature version 4) is checked by the rules of AWS, a session token
+included.  Batches are atomic; an alias needs its target; routing policies do not mix on one name and
+type; changes are PENDING until they have been asked for a few times.  An account may hold several
+zones, also of one name.  The evaluator follows AWS's documented rules.
 """
 import fractions
 import hashlib
@@ -19,6 +20,9 @@ NS = "https://route53.amazonaws.com/doc/2013-04-01/"
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 CREDENTIALS = f"{KEY}:{SECRET}"
 BASE = "/2013-04-01"
+SERVERS = ["ns-1.awsdns-01.org.", "ns-2.awsdns-02.com."]
+TYPES = {"SOA", "A", "TXT", "NS", "CNAME", "MX", "NAPTR", "PTR", "SRV", "SPF", "AAAA", "CAA", "DS", "TLSA", "SSHFP", "SVCB",
+         "HTTPS"}
 
 
 class Error(Exception):
@@ -68,6 +72,8 @@ class Set:
         if tags != sorted(tags, key=self.ORDER.index):
             raise Error("InvalidInput", f"order of elements: {tags}")
         self.name, self.type = canonical_name(text(node, "Name")), text(node, "Type")
+        if self.type not in TYPES:
+            raise Error("InvalidInput", f"Value '{self.type}' at 'changeBatch...type' failed to satisfy constraint")
         self.identifier = text(node, "SetIdentifier")
         self.weight = None if text(node, "Weight") is None else int(text(node, "Weight"))
         self.geo = None
@@ -93,6 +99,8 @@ class Set:
                 "failover" if self.failover else "latency" if self.region else "simple")
 
     def check(self):
+        if len(set(self.values)) < len(self.values):
+            raise Error("InvalidChangeBatch", f"Duplicate Resource Record: '{self.values[0]}'")
         policies = sum([self.weight is not None, bool(self.geo), bool(self.failover), bool(self.region)])
         if policies > 1 or (policies == 1) != (self.identifier is not None):
             raise Error("InvalidInput", "a set has one routing policy, and then an identifier")
@@ -140,20 +148,26 @@ class Set:
         return f"<ResourceRecordSet>{out}</ResourceRecordSet>"
 
 
+class Zone:
+    def __init__(self, name, number, reference="x", private=False):
+        self.name, self.id, self.reference, self.private = name, number, reference, private
+        self.sets = {}
+
+
 class Route53:
     def __init__(self, zone="e.test.", page=100, pending=1):
-        self.zone, self.id = zone, "Z0EXAMPLE1"
+        self.zones = {}        # id -> Zone
+        self.zone, self.id = zone, self.make_zone(zone).id
         self.page, self.pending = page, pending
-        self.sets, self.checks, self.changes = {}, {}, {}
+        self.checks, self.changes = {}, {}
+        self.token = None      # the session token that the credentials need
+        self.expired = False   # it is over
         self.healthy = {}      # health check id -> what its probes say
         self.references = {}   # CallerReference -> id, or None once removed
         self.requests = []     # (method, path, body)
         self.fault = lambda index, method, path: None
         self.watch = lambda sim: None  # after each change
         self.lock = threading.Lock()
-        for rdtype, values in (("NS", ["ns-1.awsdns-01.org.", "ns-2.awsdns-02.com."]),
-                               ("SOA", ["ns-1.awsdns-01.org. awsdns-hostmaster.amazon.com. 1 7200 900 1209600 86400"])):
-            self.put(zone, rdtype, values, ttl=172800)
         sim = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -178,12 +192,29 @@ class Route53:
 
     # ---- by hand ----------------------------------------------------------------------------------
 
-    def put(self, name, rdtype, values, ttl=300):
+    @property
+    def sets(self):
+        """Of the first zone."""
+        return self.zones[self.id].sets
+
+    @sets.setter
+    def sets(self, sets):
+        self.zones[self.id].sets = sets
+
+    def make_zone(self, name, **more):
+        zone = Zone(canonical_name(name), f"Z0EXAMPLE{len(self.zones) + 1}", **more)
+        self.zones[zone.id] = zone
+        for rdtype, values in (("NS", SERVERS),
+                               ("SOA", [f"{SERVERS[0]} awsdns-hostmaster.amazon.com. 1 7200 900 1209600 86400"])):
+            self.put(name, rdtype, values, ttl=172800, zone=zone)
+        return zone
+
+    def put(self, name, rdtype, values, ttl=300, zone=None):
         node = xml.etree.ElementTree.fromstring(
             f"<S><Name>{name}</Name><Type>{rdtype}</Type><TTL>{ttl}</TTL><ResourceRecords>" + "".join(
                 f"<ResourceRecord><Value>{v}</Value></ResourceRecord>" for v in values) + "</ResourceRecords></S>")
         item = Set(node)
-        self.sets[item.key] = item
+        (zone.sets if zone else self.sets)[item.key] = item
 
     def put_xml(self, body):
         item = Set(xml.etree.ElementTree.fromstring(body))
@@ -256,8 +287,17 @@ class Route53:
         for part in scope.split("/"):
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()
         right = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
-        if parts["Signature"] != right or credential.split("/")[0] != KEY:
+        if credential.split("/")[0] != KEY:
+            raise Error("InvalidClientTokenId", "The security token included in the request is invalid.", 403)
+        if parts["Signature"] != right:
             raise Error("SignatureDoesNotMatch", status=403)
+        token = handler.headers["X-Amz-Security-Token"]
+        if token and "x-amz-security-token" not in signed:
+            raise Error("SignatureDoesNotMatch", "the token is not signed", 403)
+        if token != self.token:
+            raise Error("InvalidClientTokenId", "The security token included in the request is invalid.", 403)
+        if self.expired:
+            raise Error("ExpiredToken", "The security token included in the request is expired", 403)
 
     def route(self, method, path, body):
         url = urllib.parse.urlsplit(path)
@@ -266,14 +306,8 @@ class Route53:
         parts = url.path[len(BASE):].strip("/").split("/")
         if method == "GET" and parts == ["hostedzonesbyname"]:
             return 200, self.list_zones(query)
-        if parts[0] == "hostedzone" and parts[1] != self.id:
-            raise Error("NoSuchHostedZone", status=404)
-        if method == "GET" and parts == ["hostedzone", self.id]:
-            servers = "".join(f"<NameServer>{v.rstrip('.')}</NameServer>" for v in self.sets[(self.zone, "NS", None)].values)
-            return 200, (f'<GetHostedZoneResponse xmlns="{NS}"><DelegationSet><NameServers>{servers}'
-                         "</NameServers></DelegationSet></GetHostedZoneResponse>")
-        if parts[2:] == ["rrset"]:
-            return 200, self.list_sets(query) if method == "GET" else self.change(body)
+        if parts[0] == "hostedzone":
+            return self.route_zone(method, parts[1:], query, body)
         if method == "GET" and parts[0] == "change":
             return 200, self.get_change(parts[1])
         if parts == ["healthcheck"]:
@@ -282,20 +316,74 @@ class Route53:
             return 200, self.update_check(parts[1], body) if method == "POST" else self.delete_check(parts[1])
         raise Error("NoSuchHealthCheck", path, status=404)
 
-    def list_zones(self, query):
-        zones = ""
-        if canonical_name(query["dnsname"]) <= self.zone:
-            zones = (f"<HostedZone><Id>/hostedzone/{self.id}</Id><Name>{escape(self.zone)}</Name><CallerReference>x"
-                     "</CallerReference><Config><PrivateZone>false</PrivateZone></Config></HostedZone>")
-        return (f'<ListHostedZonesByNameResponse xmlns="{NS}"><HostedZones>{zones}</HostedZones>'
-                "<IsTruncated>false</IsTruncated><MaxItems>10</MaxItems></ListHostedZonesByNameResponse>")
+    # ---- zones ------------------------------------------------------------------------------------
 
-    def list_sets(self, query):
+    def route_zone(self, method, parts, query, body):
+        if not parts:
+            assert method == "POST"
+            return self.create_zone(body)
+        zone = self.zones.get(parts[0])
+        if zone is None:
+            raise Error("NoSuchHostedZone", f"No hosted zone found with ID: {parts[0]}", 404)
+        if parts[1:] == ["rrset"]:
+            return 200, self.list_sets(query, zone) if method == "GET" else self.change(body, zone)
+        assert not parts[1:] and method in ("GET", "DELETE")
+        if method == "DELETE":
+            return 200, self.delete_zone(zone)
+        return 200, (f'<GetHostedZoneResponse xmlns="{NS}">{self.zone_xml(zone)}{self.delegation()}'
+                     "</GetHostedZoneResponse>")
+
+    @staticmethod
+    def zone_xml(zone):
+        return (f"<HostedZone><Id>/hostedzone/{zone.id}</Id><Name>{escape(zone.name)}</Name><CallerReference>"
+                f"{quoted(zone.reference)}</CallerReference><Config><PrivateZone>{'true' if zone.private else 'false'}"
+                f"</PrivateZone></Config><ResourceRecordSetCount>{len(zone.sets)}</ResourceRecordSetCount></HostedZone>")
+
+    @staticmethod
+    def delegation():
+        servers = "".join(f"<NameServer>{name.rstrip('.')}</NameServer>" for name in SERVERS)
+        return f"<DelegationSet><NameServers>{servers}</NameServers></DelegationSet>"
+
+    def list_zones(self, query):
+        """In the order of reversed labels, from a name (and id) on."""
+        order = lambda zone: (sort_key(zone.name), zone.id)
+        items = sorted(self.zones.values(), key=order)
+        if "dnsname" in query:
+            items = [z for z in items if order(z) >= (sort_key(canonical_name(query["dnsname"])), query.get("hostedzoneid", ""))]
+        size = min(self.page, int(query.get("maxitems", 100)), 100)
+        more = ""
+        if items[size:]:
+            more = f"<NextDNSName>{escape(items[size].name)}</NextDNSName><NextHostedZoneId>{items[size].id}</NextHostedZoneId>"
+        return (f'<ListHostedZonesByNameResponse xmlns="{NS}"><HostedZones>' + "".join(self.zone_xml(z) for z in items[:size])
+                + f"</HostedZones><IsTruncated>{'true' if more else 'false'}</IsTruncated>{more}"
+                f"<MaxItems>{size}</MaxItems></ListHostedZonesByNameResponse>")
+
+    def create_zone(self, body):
+        tree = strip(xml.etree.ElementTree.fromstring(body))
+        assert tree.tag == "CreateHostedZoneRequest" and [child.tag for child in tree][:2] == ["Name", "CallerReference"]
+        reference = text(tree, "CallerReference")
+        if not 1 <= len(reference) <= 128:
+            raise Error("InvalidInput", "CallerReference")
+        if any(z.reference == reference for z in self.zones.values()):
+            raise Error("HostedZoneAlreadyExists", "A hosted zone has already been created with the specified caller reference.", 409)
+        zone = self.make_zone(text(tree, "Name"), reference=reference)
+        return 201, (f'<CreateHostedZoneResponse xmlns="{NS}">{self.zone_xml(zone)}{self.note_change()}{self.delegation()}'
+                     "</CreateHostedZoneResponse>")
+
+    def delete_zone(self, zone):
+        if any((s.name, s.type) not in ((zone.name, "NS"), (zone.name, "SOA")) for s in zone.sets.values()):
+            raise Error("HostedZoneNotEmpty", "The specified hosted zone contains non-required resource record sets  and so cannot be deleted.")
+        del self.zones[zone.id]
+        return f'<DeleteHostedZoneResponse xmlns="{NS}">{self.note_change()}</DeleteHostedZoneResponse>'
+
+    def list_sets(self, query, zone):
         order = lambda s: (sort_key(s.name), s.type, s.identifier or "")
-        items = sorted(self.sets.values(), key=order)
+        items = sorted(zone.sets.values(), key=order)
         if "name" in query:
             first = (sort_key(canonical_name(query["name"])), query.get("type", ""), query.get("identifier", ""))
             items = [s for s in items if order(s) >= first]
+        if not 1 <= int(query.get("maxitems", 300)) <= 300 or "type" in query and "name" not in query:
+            raise Error("InvalidInput", "maxitems is 1 to 300, and a type needs a name")
         size = min(self.page, int(query.get("maxitems", 300)))
         rest = items[size:]
         more = ""
@@ -310,25 +398,31 @@ class Route53:
 
     # ---- batches ----------------------------------------------------------------------------------
 
-    def change(self, body):
+    def change(self, body, zone):
         tree = strip(xml.etree.ElementTree.fromstring(body))
         assert tree.tag == "ChangeResourceRecordSetsRequest"
         changes = [(text(c, "Action"), Set(c.find("ResourceRecordSet"))) for c in tree.findall("ChangeBatch/Changes/Change")]
         times = lambda action: 2 if action == "UPSERT" else 1
-        if (not changes or sum(times(a) * (len(s.values) or 1) for a, s in changes) > 1000
-                or sum(times(a) * sum(len(v) for v in s.values) for a, s in changes) > 32000):
-            raise Error("InvalidChangeBatch", "the limits of a batch")
-        sets = dict(self.sets)
+        records = sum(times(a) * (len(s.values) or 1) for a, s in changes)
+        characters = sum(times(a) * sum(len(v) for v in s.values) for a, s in changes)
+        if not changes or records > 1000:
+            raise Error("InvalidChangeBatch", f"Number of records limit of 1000 exceeded ({records}).")
+        if characters > 32000:
+            raise Error("InvalidChangeBatch", f"Number of characters limit of 32000 exceeded ({characters}).")
+        sets = dict(zone.sets)
         for action, item in changes:
-            self.change_one(sets, action, item)
+            if action not in ("CREATE", "DELETE", "UPSERT"):
+                raise Error("InvalidInput", "Action")
+            if not ("." + item.name).endswith("." + zone.name):
+                raise Error("InvalidChangeBatch", f"RRSet with DNS name {item.name} is not permitted in zone {zone.name}")
+            self.change_one(sets, action, item, zone)
         self.check_zone(sets)
-        self.sets = sets
-        number = f"C{len(self.changes) + 1}"
-        self.changes[number] = self.pending
+        zone.sets = sets
+        out = (f'<ChangeResourceRecordSetsResponse xmlns="{NS}">{self.note_change()}</ChangeResourceRecordSetsResponse>')
         self.watch(self)
-        return self.change_info("ChangeResourceRecordSetsResponse", number)
+        return out
 
-    def change_one(self, sets, action, item):
+    def change_one(self, sets, action, item, zone):
         there = sets.get(item.key)
         name = f"{item.name} {item.type} {item.identifier}"
         if action == "CREATE" and there:
@@ -336,13 +430,13 @@ class Route53:
         if action == "DELETE":
             if not there or vars(there) | {"values": sorted(there.values)} != vars(item) | {"values": sorted(item.values)}:
                 raise Error("InvalidChangeBatch", f"{name} is not as given")
-            if item.name == self.zone and item.type in ("NS", "SOA"):
+            if item.name == zone.name and item.type in ("NS", "SOA"):
                 raise Error("InvalidChangeBatch", "the apex needs NS and SOA")
             del sets[item.key]
             return
         if item.alias:
             target = (item.alias["DNSName"], item.type)
-            if item.alias["HostedZoneId"] != self.id or not any((s.name, s.type) == target for s in sets.values()):
+            if item.alias["HostedZoneId"] != zone.id or not any((s.name, s.type) == target for s in sets.values()):
                 raise Error("InvalidChangeBatch", f"{name}: the alias target {target} is not there")
         if item.health and item.health not in self.checks:
             raise Error("InvalidChangeBatch", f"{name}: no health check {item.health}")
@@ -370,16 +464,21 @@ class Route53:
             if "CNAME" in held and len(held) > 1:
                 raise Error("InvalidChangeBatch", f"{name}: CNAME and others")
 
-    def change_info(self, root, number):
+    def note_change(self):
+        number = f"C{len(self.changes) + 1}"
+        self.changes[number] = self.pending
+        return self.change_info(number)
+
+    def change_info(self, number):
         status = "INSYNC" if self.changes[number] <= 0 else "PENDING"
-        return (f'<{root} xmlns="{NS}"><ChangeInfo><Id>/change/{number}</Id><Status>{status}</Status>'
-                f"<SubmittedAt>2026-01-01T00:00:00Z</SubmittedAt></ChangeInfo></{root}>")
+        return (f"<ChangeInfo><Id>/change/{number}</Id><Status>{status}</Status>"
+                "<SubmittedAt>2026-01-01T00:00:00Z</SubmittedAt></ChangeInfo>")
 
     def get_change(self, number):
         if number not in self.changes:
             raise Error("NoSuchChange", status=404)
         self.changes[number] -= 1
-        return self.change_info("GetChangeResponse", number)
+        return f'<GetChangeResponse xmlns="{NS}">{self.change_info(number)}</GetChangeResponse>'
 
     # ---- health checks ----------------------------------------------------------------------------
 
@@ -412,6 +511,10 @@ class Route53:
                 raise Error("InvalidInput", "no target")
             if config["RequestInterval"] not in ("10", "30") or not 1 <= int(config["FailureThreshold"]) <= 10:
                 raise Error("InvalidInput", "times")
+            if config["Type"] not in ("HTTP", "HTTPS", "TCP", "HTTP_STR_MATCH", "HTTPS_STR_MATCH"):
+                raise Error("InvalidInput", "Type")
+            if not 1 <= int(config["Port"]) <= 65535 or len(config.get("ResourcePath", "")) > 255:
+                raise Error("InvalidInput", "Port or ResourcePath")
             number = f"{len(self.references) + 1:08x}-0000-4000-8000-000000000000"
             self.references[reference] = number
             self.checks[number] = {"reference": reference, "config": config, "version": 1}
@@ -431,7 +534,7 @@ class Route53:
         return f'<UpdateHealthCheckResponse xmlns="{NS}">{self.check_xml(number)}</UpdateHealthCheckResponse>'
 
     def delete_check(self, number):
-        if any(s.health == number for s in self.sets.values()):
+        if any(s.health == number for zone in self.zones.values() for s in zone.sets.values()):
             raise Error("HealthCheckInUse")
         if any(left > 0 for left in self.changes.values()):
             raise Error("HealthCheckInUse", "a change is still PENDING")

@@ -373,11 +373,11 @@ def test_b80_paging(world):
     world.apply()
     assert world.run("plan")["items"] == []
     whole = sim.list_sets
-    sim.list_sets = lambda query: whole(query).replace("<IsTruncated>true</IsTruncated>", "")
+    sim.list_sets = lambda query, zone: whole(query, zone).replace("<IsTruncated>true</IsTruncated>", "")
     writes = len(sim.writes)
     out = world.apply(status=1)
     assert "whether that is all" in out["errors"][0]["error"] and len(sim.writes) == writes
-    sim.list_sets = lambda query: whole({})  # the same page for ever
+    sim.list_sets = lambda query, zone: whole({}, zone)  # the same page for ever
     out = world.apply(status=1)
     assert "comes twice" in out["errors"][0]["error"]
 
