@@ -173,6 +173,7 @@ class Route53:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             wbufsize = -1  # a reply in one write
+            disable_nagle_algorithm = True  # or in two, if it is large
             log_message = lambda self, *args: None
 
             def serve(self):
