@@ -124,10 +124,11 @@ bool sync_markers_read(struct provider_objects *actual) {
 
 /* ---- planning ------------------------------------------------------------------------------- */
 
-/* An RRset that is ours after the plan. */
+/* An RRset that is ours after the plan, or before it. */
 struct held {
   const char *name, *type;
   bool steered;
+  bool going; /* by the plan */
 };
 
 struct ours {
@@ -167,7 +168,8 @@ static int compare_old(const void *a, const void *b) {
   return ((*x)->old > (*y)->old) - ((*x)->old < (*y)->old);
 }
 
-/* Gathers the RRsets that are ours when all that is not held back is done. */
+/* Gathers the RRsets that are ours when all that is not held back is done, and those that go by it.
+ */
 static bool gather(const struct sync_plan_input *input, const struct sync_plan *plan,
                    const struct sync_item *const *sorted, struct ours *ours) {
   ours->items = malloc((input->actual->count + plan->count + 1) * sizeof *ours->items);
@@ -179,13 +181,14 @@ static bool gather(const struct sync_plan_input *input, const struct sync_plan *
     bool was = is_of(object, input->mark);
     bool is = !item || item->held ? was : item->op != PROVIDER_DELETE;
     const struct provider_object *named = item && item->new ? item->new : object;
-    if (is && !named->part && !sync_is_marker(object))
-      ours->items[ours->count++] = (struct held){named->name, named->type, named->domain != NULL};
+    if ((is || was) && !named->part && !sync_is_marker(object))
+      ours->items[ours->count++] =
+          (struct held){named->name, named->type, named->domain != NULL, !is};
   }
   for (size_t i = 0; i < plan->count; i++)
     if (plan->items[i].op == PROVIDER_CREATE && !plan->items[i].held && !plan->items[i].new->part)
       ours->items[ours->count++] = (struct held){plan->items[i].new->name, plan->items[i].new->type,
-                                                 plan->items[i].new->domain != NULL};
+                                                 plan->items[i].new->domain != NULL, false};
   qsort(ours->items, ours->count, sizeof *ours->items, compare_held);
   return true;
 }
@@ -224,7 +227,7 @@ static char *trim_value(const char *value, const struct held *items, size_t coun
     for (size_t i = 0; !taken && i < count; i++)
       taken = strcmp(items[i].type, names[n]) == 0;
     if (!taken) {
-      left[n] = (struct held){"", names[n], mark.steered};
+      left[n] = (struct held){"", names[n], mark.steered, false};
       n++;
     }
     at += len + 1;
@@ -258,40 +261,60 @@ static json_t *wanted_values(const struct sync_plan_input *input,
   return NULL;
 }
 
-/* True if a type that the marker has named for us is not ours any more. */
-static bool loses_types(const struct sync_plan_input *input, const struct provider_object *marker,
-                        const struct held *items, size_t count) {
+/* Our value of the marker. */
+static bool own_mark(const struct sync_plan_input *input, const struct provider_object *marker,
+                     struct mark *mark) {
   size_t i;
   const json_t *value;
-  struct mark mark;
-  json_array_foreach(json_object_get(marker->body, "values"), i, value) {
-    if (!json_is_string(value) || !read_mark(json_string_value(value), &mark) ||
-        strcmp(mark.owner, input->mark) != 0)
-      continue;
-    size_t kept = 0;
-    for (size_t k = 0; k < count; k++)
-      kept += mark_has(&mark, items[k].type);
-    size_t types = 1;
-    for (size_t k = 0; k < mark.types_len; k++)
-      types += mark.types[k] == ',';
-    return kept < types;
+  json_array_foreach(marker ? json_object_get(marker->body, "values") : NULL, i, value) {
+    if (json_is_string(value) && read_mark(json_string_value(value), mark) &&
+        strcmp(mark->owner, input->mark) == 0)
+      return true;
   }
   return false;
 }
 
-/* Brings the marker of one name level; `marker` NULL: there is none. */
-static bool level_marker(const struct sync_plan_input *input, struct sync_plan *plan,
-                         const struct provider_object *marker, const char *name,
-                         const struct held *items, size_t count) {
+/* True if one of these types has no mark of ours yet. */
+static bool gains_types(const struct sync_plan_input *input, const struct provider_object *marker,
+                        const struct held *items, size_t count) {
+  struct mark mark;
+  bool marked = own_mark(input, marker, &mark);
+  for (size_t i = 0; i < count; i++)
+    if (!marked || !mark_has(&mark, items[i].type))
+      return true;
+  return false;
+}
+
+/* True if a type that the marker has named for us is not ours any more. */
+static bool loses_types(const struct sync_plan_input *input, const struct provider_object *marker,
+                        const struct held *items, size_t count) {
+  struct mark mark;
+  size_t kept = 0;
+  size_t types = 1;
+  if (!own_mark(input, marker, &mark))
+    return false;
+  for (size_t k = 0; k < count; k++)
+    if (k == 0 || strcmp(items[k].type, items[k - 1].type) != 0)
+      kept += mark_has(&mark, items[k].type);
+  for (size_t k = 0; k < mark.types_len; k++)
+    types += mark.types[k] == ',';
+  return kept < types;
+}
+
+/* Brings the marker of one name to what is given; `marker` NULL: there is none. */
+static bool put_marker(const struct sync_plan_input *input, struct sync_plan *plan,
+                       const struct provider_object *marker, const char *name,
+                       const struct held *items, size_t count, struct sync_item **out) {
   json_t *values = wanted_values(input, marker, items, count);
+  *out = NULL;
   if (!values)
     return false;
   if (json_array_size(values) == 0) {
     json_decref(values);
-    struct sync_item *item = marker ? sync_plan_add(plan, PROVIDER_DELETE, marker, NULL) : NULL;
-    if (item)
-      item->marker = item->last = true;
-    return !marker || item;
+    *out = marker ? sync_plan_add(plan, PROVIDER_DELETE, marker, NULL) : NULL;
+    if (*out)
+      (*out)->marker = true;
+    return !marker || *out;
   }
   struct provider_object *made =
       provider_add_rrset(&plan->made, name, "TXT", SYNC_MARKER_TTL, values);
@@ -300,28 +323,43 @@ static bool level_marker(const struct sync_plan_input *input, struct sync_plan *
   if (marker &&
       json_equal(json_object_get(marker->body, "values"), json_object_get(made->body, "values")))
     return true;
-  struct sync_item *item =
-      sync_plan_add(plan, marker ? PROVIDER_UPDATE : PROVIDER_CREATE, marker, NULL);
-  if (item) {
-    item->made = plan->made.count;
-    item->marker = true;
-    item->last = marker && loses_types(input, marker, items, count);
+  *out = sync_plan_add(plan, marker ? PROVIDER_UPDATE : PROVIDER_CREATE, marker, NULL);
+  if (*out) {
+    (*out)->made = plan->made.count;
+    (*out)->marker = true;
   }
-  return item;
+  return *out;
+}
+
+/* Brings the marker of one name level: before all else where a type comes, and then it goes on to
+ * name what is there until the end; after all else where types only go. */
+static bool level_marker(const struct sync_plan_input *input, struct sync_plan *plan,
+                         const struct provider_object *marker, const char *name,
+                         const struct held *items, size_t count) {
+  struct sync_item *item;
+  struct held *after = malloc((count + 1) * sizeof *after);
+  size_t left = 0;
+  for (size_t i = 0; after && i < count; i++)
+    if (!items[i].going)
+      after[left++] = items[i];
+  bool gains = after && gains_types(input, marker, after, left);
+  bool widens = gains && left < count;
+  bool ok = after && put_marker(input, plan, marker, name, widens ? items : after,
+                                widens ? count : left, &item);
+  if (ok && item) {
+    item->widened = widens;
+    item->last = !gains && marker && (left == 0 || loses_types(input, marker, after, left));
+  }
+  free(after);
+  return ok;
 }
 
 /* A marker that has a value of ours but no RRset any more. */
 static bool level_orphan(const struct sync_plan_input *input, struct sync_plan *plan,
                          const struct provider_object *marker) {
-  size_t i;
-  const json_t *value;
   struct mark mark;
-  json_array_foreach(json_object_get(marker->body, "values"), i, value) {
-    if (json_is_string(value) && read_mark(json_string_value(value), &mark) &&
-        strcmp(mark.owner, input->mark) == 0)
-      return level_marker(input, plan, marker, marker->name, NULL, 0);
-  }
-  return true;
+  return !own_mark(input, marker, &mark) ||
+         level_marker(input, plan, marker, marker->name, NULL, 0);
 }
 
 /* The name whose marker this is; `out` holds NAME_MAX_TEXT. */

@@ -389,6 +389,37 @@ struct provider_change *sync_plan_changes(const struct sync_plan *plan, size_t *
   return NULL;
 }
 
+bool sync_plan_has_widened(const struct sync_plan *plan) {
+  for (size_t i = 0; i < plan->count; i++)
+    if (plan->items[i].widened)
+      return true;
+  return false;
+}
+
+static bool has_widened(const struct sync_plan *plan, const char *key) {
+  for (size_t i = 0; i < plan->count; i++)
+    if (plan->items[i].widened && strcmp(item_key(&plan->items[i]), key) == 0)
+      return true;
+  return false;
+}
+
+struct provider_change *sync_plan_narrowing(const struct sync_plan *plan,
+                                            const struct sync_plan *after, size_t *count,
+                                            bool *failed) {
+  *count = 0;
+  struct provider_change *changes = calloc(after->count + 1, sizeof *changes);
+  *failed = !changes;
+  for (size_t i = 0; changes && i < after->count; i++) {
+    const struct sync_item *item = &after->items[i];
+    if (item->marker && has_widened(plan, item_key(item)))
+      changes[(*count)++] = (struct provider_change){item->op, item->old, item->new};
+  }
+  if (*count > 0)
+    return changes;
+  free(changes);
+  return NULL;
+}
+
 /* ---- digest --------------------------------------------------------------------------------- */
 
 static json_t *body_of(const struct provider_object *object) {

@@ -50,6 +50,8 @@ struct sync_item {
   bool marker;                       /* a `_sluice.` record */
   size_t made;                       /* private: 1 + index in `made` while planning */
   bool last;                         /* a marker that is written after all others */
+  bool widened;                      /* a marker that also names types which go by this plan: it is
+                                      * narrowed by the plan that is made after it (below) */
 };
 
 /* A domain that may not be changed at this provider, and why. */
@@ -91,9 +93,20 @@ void sync_plan_close(struct sync_plan *plan);
 
 /* What apply() is given, in an order in which every moment is safe: marks first, then what is new,
  * then what goes.  malloc'd; NULL with *count 0 if nothing is to be done; *failed without memory.
- */
+ *
+ * Where a name changes its type, neither the mark of before nor the one of afterwards would cover
+ * it all the way, and a provider takes one change for each key: its marker names both types then
+ * (`widened`), and sync_plan_narrowing() of a plan that was made from what is there afterwards
+ * narrows it.  A run that ends in between leaves a marker that names too much, for the next one. */
 struct provider_change *sync_plan_changes(const struct sync_plan *plan, size_t *count,
                                           bool *failed);
+
+bool sync_plan_has_widened(const struct sync_plan *plan);
+
+/* Of `after`: only the changes of markers that `plan` has widened; as sync_plan_changes(). */
+struct provider_change *sync_plan_narrowing(const struct sync_plan *plan,
+                                            const struct sync_plan *after, size_t *count,
+                                            bool *failed);
 
 /* The plan as the digest covers it: a new reference to an array of {"op","key","old","new",
  * "held"}, or NULL without memory. */
