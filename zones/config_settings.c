@@ -10,7 +10,10 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-enum { MAX_PEERS = 1000 }; /* of a list in `transfer`: more than that the server does not take */
+enum {
+  MAX_PEERS = 1000,           /* of a list in `transfer`: more than that the server does not take */
+  PROVIDER_TIMEOUT_MAX = 300, /* seconds */
+};
 
 /* The object if all was well, else NULL. */
 static json_t *finish(json_t *json, bool ok) {
@@ -313,7 +316,8 @@ static bool read_server(const struct config_file *file, const struct yaml_node *
 
 static json_t *read_provider(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
-  static const char *const keys[] = {"type", "url", "address", "secret", "health", "marker"};
+  static const char *const keys[] = {"type",   "url",    "address", "secret",
+                                     "health", "marker", "timeout"};
   static const char *const types[] = {"powerdns", "route53", "ns1", "rfc2136"};
   static const char *const healths[] = {"pushed", "own", "none"};
   bool ok = config_keys(file, node, "a provider", keys, COUNT(keys));
@@ -326,6 +330,8 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   const struct yaml_node *health = yaml_get(node, "health");
   const struct yaml_node *address = yaml_get(node, "address");
   const struct yaml_node *marker = yaml_get(node, "marker");
+  const struct yaml_node *timeout = yaml_get(node, "timeout");
+  uint64_t ms;
   if (type == NULL) {
     config_error(file, pair->key, "a provider needs `type`, such as powerdns or route53");
     ok = false;
@@ -338,6 +344,9 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   if (marker != NULL)
     ok = config_name(file, marker, "`marker` (what marks records as ours)") &&
          json_object_set_new(provider, "marker", json_string(marker->text)) == 0 && ok;
+  if (timeout != NULL)
+    ok = config_milliseconds(file, timeout, "`timeout`", PROVIDER_TIMEOUT_MAX, &ms) &&
+         json_object_set_new(provider, "timeout", json_integer((json_int_t)ms)) == 0 && ok;
   if (url != NULL)
     ok = read_url(file, url, provider) && ok;
   if (secret != NULL)

@@ -378,6 +378,7 @@ DEFAULTS_CASES = {
     "provider without type": ("providers: {a: {secret: s}}\n", "1:13", "needs `type`"),
     "provider sluice": ("providers: {sluice: {type: ns1}}\n", "1:13", "this server itself"),
     "provider health": ("providers: {a: {type: ns1, health: yes}}\n", "1:36", "`pushed`"),
+    "provider timeout": ("providers: {a: {type: ns1, timeout: 6m}}\n", "1:37", "from 1ms to 300s"),
     "provider type": ("providers: {a: {type: powerdsn}}\n", "1:23", "`powerdns`"),
     "provider address": ("providers: {a: {type: rfc2136, address: ns1.example.net}}\n", "1:41", "192.0.2.53@5353"),
     "profile": ("profiles: {x: {a: -1}}\n", "1:19", "0 to 65535"),
