@@ -59,8 +59,10 @@ static bool take_all(struct machine *machine, const char *path, const struct yam
     return take(path, root, "control", &machine->control) &&
            take_deploy(&machine->deploy, path, root) &&
            take(path, root, "state", &machine->state) && take(path, root, "data", &machine->data) &&
+           take(path, root, "geo", &machine->geo) && take(path, root, "asn", &machine->asn) &&
            (!healthd || take(path, healthd, "control", &machine->healthd)) &&
            (!syncd || (take(path, syncd, "control", &machine->syncd) &&
+                       take(path, syncd, "locks", &machine->syncd_locks) &&
                        take(path, syncd, "config", &machine->syncd_config)));
   cli_error("%s:%u:%u: must be a map of settings", path, root->line, root->column);
   return false;
@@ -103,6 +105,8 @@ void machine_close(struct machine *machine) {
   free(machine->control);
   free(machine->state);
   free(machine->data);
+  free(machine->geo);
+  free(machine->asn);
   free(machine->deploy.repository);
   free(machine->deploy.branch);
   free(machine->deploy.data);
@@ -110,5 +114,6 @@ void machine_close(struct machine *machine) {
   free(machine->healthd);
   free(machine->syncd);
   free(machine->syncd_config);
+  free(machine->syncd_locks);
   *machine = (struct machine){0};
 }

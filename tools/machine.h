@@ -26,9 +26,11 @@ struct machine {
   char *control;      /* the socket; each of these NULL where the settings do not say */
   char *state;        /* folder of store.db */
   char *data;         /* folder of the builds */
+  char *geo, *asn;    /* location and AS number files */
   char *healthd;      /* the checker's control socket: `control:` of its section */
   bool has_syncd;     /* there is a section `syncd:` */
   char *syncd;        /* the control socket of sluice-syncd, of its section */
+  char *syncd_locks;  /* folder of the locks of providers */
   char *syncd_config; /* its configuration directory, where that is not from a repository */
   struct machine_deploy deploy;
 };

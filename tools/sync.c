@@ -3,12 +3,14 @@
 #include "tools/cli_group.h"
 #include "tools/commands.h"
 #include "tools/sync/run.h"
+#include "tools/sync/verify.h"
 
 int command_sync(int argc, char **argv) {
   static const struct cli_command commands[] = {
       {"plan", sync_plan_command, "what would change at each provider"},
       {"apply", sync_apply_command, "make the changes, and see that they are there"},
       {"drift", sync_drift_command, "where providers differ from the configuration"},
+      {"verify", sync_verify_command, "ask their name servers, and compare with the model"},
   };
   static const struct cli_group group = {
       .name = "sluice sync",

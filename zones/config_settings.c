@@ -314,10 +314,29 @@ static bool read_server(const struct config_file *file, const struct yaml_node *
   return false;
 }
 
+/* Where its name servers are asked (`sluice sync verify`). */
+static bool read_servers(const struct config_file *file, const struct yaml_node *node,
+                         json_t *provider) {
+  json_t *list = json_array();
+  bool ok = list != NULL && list_count(node) > 0;
+  if (!ok)
+    config_error(file, node, "`servers` must be a list of name servers, as [192.0.2.53@5353]");
+  for (size_t i = 0; i < list_count(node); i++) {
+    const struct yaml_node *item = list_item(node, i);
+    uint8_t wire[NAME_BUF];
+    if (!is_peer(item, false) && !config_host(file, item, "`servers`", wire)) {
+      ok = false;
+      continue;
+    }
+    ok = json_array_append_new(list, json_string(item->text)) == 0 && ok;
+  }
+  return json_object_set_new(provider, "servers", list) == 0 && ok;
+}
+
 static json_t *read_provider(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
   static const char *const keys[] = {"type",   "url",    "address", "secret",
-                                     "health", "marker", "timeout"};
+                                     "health", "marker", "timeout", "servers"};
   static const char *const types[] = {"powerdns", "route53", "ns1", "rfc2136"};
   static const char *const healths[] = {"pushed", "own", "none"};
   bool ok = config_keys(file, node, "a provider", keys, COUNT(keys));
@@ -330,6 +349,7 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   const struct yaml_node *health = yaml_get(node, "health");
   const struct yaml_node *address = yaml_get(node, "address");
   const struct yaml_node *marker = yaml_get(node, "marker");
+  const struct yaml_node *servers = yaml_get(node, "servers");
   const struct yaml_node *timeout = yaml_get(node, "timeout");
   uint64_t ms;
   if (type == NULL) {
@@ -341,6 +361,8 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   }
   if (address != NULL)
     ok = read_server(file, address, provider) && ok;
+  if (servers != NULL)
+    ok = read_servers(file, servers, provider) && ok;
   if (marker != NULL)
     ok = config_name(file, marker, "`marker` (what marks records as ours)") &&
          json_object_set_new(provider, "marker", json_string(marker->text)) == 0 && ok;

@@ -50,6 +50,8 @@ struct ask_answer {
    * authoritative): [{"name", "type", "ttl", "value"}], values as provider_rdata_text(). */
   json_t *records;
   bool referral;
+  bool subnet;   /* it has the option of RFC 7871 */
+  uint8_t scope; /* of that */
 };
 
 void ask_answer_close(struct ask_answer *answer);
@@ -59,10 +61,11 @@ void ask_answer_close(struct ask_answer *answer);
 bool ask_one(const struct ask_server *server, const struct ask_question *question, int timeout_ms,
              struct ask_answer *out);
 
-/* Asks one server `count` questions, `window` (at most 1024) of them under way at once; `heard` gets
- * each answer with the index of its question, in any order, and takes nothing over.  False without
- * memory or if the server is not there at all (`why`): it cannot be reached, or none of the first
- * `window` questions got an answer; the questions after them are not asked then, nor heard of. */
+/* Asks one server `count` questions, `window` (at most 1024) of them under way at once; `heard`
+ * gets each answer with the index of its question, in any order, and takes nothing over.  False
+ * without memory or if the server is not there at all (`why`): it cannot be reached, or none of the
+ * first `window` questions got an answer; the questions after them are not asked then, nor heard
+ * of. */
 bool ask_many(const struct ask_server *server, const struct ask_question *questions, size_t count,
               size_t window, int timeout_ms,
               void (*heard)(void *arg, size_t index, const struct ask_answer *answer), void *arg,

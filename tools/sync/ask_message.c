@@ -170,13 +170,28 @@ static bool has_servers(const ldns_rr_list *list) {
   return false;
 }
 
-static enum ask_heard take(const ldns_pkt *pkt, struct ask_answer *out) {
+/* RFC 7871 section 6: family, source, scope, address. */
+static void take_subnet(ldns_pkt *pkt, struct ask_answer *out) {
+  ldns_edns_option_list *list = ldns_pkt_edns_get_option_list(pkt);
+  size_t count = list ? ldns_edns_option_list_get_count(list) : 0;
+  for (size_t i = 0; i < count; i++) {
+    const ldns_edns_option *option = ldns_edns_option_list_get_option(list, i);
+    if (option && ldns_edns_get_code(option) == LDNS_EDNS_CLIENT_SUBNET &&
+        ldns_edns_get_size(option) >= 4) {
+      out->subnet = true;
+      out->scope = ldns_edns_get_data(option)[3];
+    }
+  }
+}
+
+static enum ask_heard take(ldns_pkt *pkt, struct ask_answer *out) {
   const ldns_rr_list *answer = ldns_pkt_answer(pkt);
   const ldns_rr_list *authority = ldns_pkt_authority(pkt);
   unsigned rcode = (unsigned)ldns_pkt_get_rcode(pkt);
   if (ldns_pkt_edns(pkt))
     rcode |= (unsigned)ldns_pkt_edns_extended_rcode(pkt) << 4;
   bool empty = !answer || ldns_rr_list_rr_count(answer) == 0;
+  take_subnet(pkt, out);
   out->answered = true;
   out->rcode = (uint8_t)(rcode < RCODE_MAX ? rcode : RCODE_MAX);
   out->authoritative = ldns_pkt_aa(pkt);

@@ -21,12 +21,25 @@
 /* A test that fails by chance does so less than once in a million runs of all tests. */
 enum { VERIFY_DRAWS = 2000 };
 
+/* Where to ask from: location databases, read once for all targets.  Not to be used by two threads
+ * at once. */
+struct verify_geo;
+
+/* The files `geo` and `asn`; either may be NULL for that of the machine's settings (NULL: the
+ * default ones), and either may be missing: then some regions have no place.  NULL with one line in
+ * `why` (512 octets).  It points to domains of the runs that it was used with until it is closed.
+ */
+struct verify_geo *verify_geo_open(const char *geo, const char *asn, const char *settings,
+                                   char *why);
+void verify_geo_close(struct verify_geo *geo);
+
 struct verify_options {
-  unsigned draws;  /* for each name, type and region; 0: VERIFY_DRAWS */
-  int timeout_ms;  /* of one question; 0: ASK_TIMEOUT_MS */
-  bool steered;    /* look at steered names */
-  bool plain;      /* look at all other RRsets of the zone */
-  const char *geo; /* location database, to find a place in each region; NULL: the machine's */
+  unsigned draws;         /* for each name, type and region; 0: VERIFY_DRAWS */
+  int timeout_ms;         /* of one try of a question; 0: ASK_TIMEOUT_MS */
+  bool steered;           /* look at steered names */
+  bool plain;             /* look at all other RRsets of the zone */
+  struct verify_geo *geo; /* NULL: the machine's databases, read for this call */
+  size_t targets;         /* of the whole run, for the bounds of the tests; 0: 1 */
 };
 
 enum verify_verdict {
@@ -37,11 +50,12 @@ enum verify_verdict {
 };
 
 struct verify_line {
+  bool steered;   /* of a steered name; else of another RRset, or (SOA) of the server itself */
   char *server;   /* name server that was asked */
   char *name;     /* owner, absolute */
-  char *type;     /* "A" */
+  char *type;     /* "A"; "steered" where the whole name is skipped */
   char *region;   /* of steered names, else NULL */
-  char *place;    /* the client subnet, or NULL */
+  char *place;    /* the client subnets, ", " between them, or NULL */
   unsigned draws; /* answers */
   double p; /* chance of such a difference if the shares are right; 1 where nothing is drawn */
   json_t *expected, *observed; /* shares of values, or lists of values */
@@ -57,12 +71,27 @@ struct verify_report {
 
 void verify_report_close(struct verify_report *report);
 
+/* The name servers of a provider for a zone: what `servers:` of its settings says, else what the
+ * provider itself tells.  A new reference to an array of texts, or NULL with `error`. */
+json_t *verify_servers(struct sync_run *run, const struct sync_provider *provider, const char *zone,
+                       struct provider_error *error);
+
 /* Looks at one target of a run that was planned (its `desired` objects and fidelity are used) at
  * the name servers `servers`, an array of texts for ask_resolve(); `run` tells domains and facts,
  * of which `names` of its zone limit the look.  Lines are added to `report`.  False without memory,
- * or if no server of the list can be resolved (`error`). */
+ * or if no server of the list can be resolved, or the target could not be planned (`error`). */
 bool verify_target(const struct sync_run *run, const struct sync_target *target,
                    const json_t *servers, const struct verify_options *options,
                    struct verify_report *report, struct provider_error *error);
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+/* One report for each target of the run. */
+void verify_show(const struct sync_run *run, const struct verify_report *reports, unsigned draws,
+                 bool verbose);
+json_t *verify_json(const struct sync_run *run, const struct verify_report *reports,
+                    unsigned draws);
+
+int sync_verify_command(int argc, char **argv);
 
 #endif
