@@ -270,7 +270,7 @@ bool powerdns_read_document(const char *provider, const char *zone, const json_t
     ok = keep(&r, &rrset, &twice);
     what = "an RRset is there twice";
     right = !twice;
-    if (ok && right && strcasecmp(rrset.type, "SOA") != 0)
+    if (ok && right)
       ok = strcasecmp(rrset.type, "LUA") == 0 ? add_lua(&r, &rrset) : add_plain(&r, &rrset);
   }
   ok = ok && part_keys(out);

@@ -157,7 +157,7 @@ struct provider_kind {
   void *(*open)(const struct provider_context *context, struct provider_error *error);
   void (*close)(void *self);
 
-  /* All objects of the zone, all pages, or none. */
+  /* All objects of the zone, the SOA (as far as it is known) among them, all pages, or none. */
   bool (*read)(void *self, const char *zone, struct provider_objects *out,
                struct provider_error *error);
 

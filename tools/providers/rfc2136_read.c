@@ -79,8 +79,7 @@ bool rfc2136_objects(const struct transfer_in *transfer, struct provider_objects
   size_t count = 0;
   bool ok = list;
   for (size_t i = 0; ok && i < transfer->count; i++)
-    if (transfer->changes[i].rr.type != RECORD_SOA)
-      list[count++] = &transfer->changes[i].rr;
+    list[count++] = &transfer->changes[i].rr;
   if (ok)
     qsort(list, count, sizeof *list, by_set);
   for (size_t i = 0, end; ok && i < count; i = end) {

@@ -112,7 +112,11 @@ static bool read_domains(struct own *own, const char *zone, struct provider_obje
 
 /* ---- static records ------------------------------------------------------------------------- */
 
-static bool is_steered(const struct provider_objects *out, size_t steered, const char *name) {
+/* True for a record of the default answer; beside it static RRsets of other types may stand. */
+static bool is_steered(const struct provider_objects *out, size_t steered, const char *name,
+                       uint16_t type) {
+  if (type != RECORD_A && type != RECORD_AAAA && type != RECORD_CNAME)
+    return false;
   for (size_t i = 0; i < steered; i++)
     if (strcmp(out->items[i].name, name) == 0)
       return true;
@@ -145,7 +149,7 @@ static bool add_records(const struct records *records, struct provider_objects *
     name_to_text(name, rr.start);
     if (rr.type != type || strcmp(name, last) != 0)
       ok = flush(out, last, type, ttl, &values);
-    if (rr.type == RECORD_SOA || is_steered(out, steered, name))
+    if (is_steered(out, steered, name, rr.type))
       continue;
     memcpy(last, name, sizeof last);
     type = rr.type;

@@ -287,11 +287,13 @@ Test(powerdns, zone_documents) {
   struct zone zone;
   struct provider_error error;
   cr_assert(read_zone(&zone, ZONE, &error), "%s", error.text);
-  cr_assert_eq(zone.objects.count, 2);
-  cr_expect_str_eq(zone.objects.items[0].key, "e.test./NS");
-  cr_expect_null(zone.objects.items[0].owner);
-  cr_expect_str_eq(zone.objects.items[1].key, "cdn.e.test./A");
-  cr_expect_str_eq(zone.objects.items[1].owner, "sluice");
+  cr_assert_eq(zone.objects.count, 3);
+  cr_expect_str_eq(zone.objects.items[0].key, "e.test./SOA");
+  cr_expect(zone.objects.items[0].opaque);
+  cr_expect_str_eq(zone.objects.items[1].key, "e.test./NS");
+  cr_expect_null(zone.objects.items[1].owner);
+  cr_expect_str_eq(zone.objects.items[2].key, "cdn.e.test./A");
+  cr_expect_str_eq(zone.objects.items[2].owner, "sluice");
   cr_expect_not(zone.secondary);
   close_zone(&zone);
 }
@@ -318,7 +320,7 @@ Test(powerdns, a_type_switch_deletes_first) {
   provider_objects_init(&wanted);
   char *content = powerdns_wrap("A", "{}", "return {'192.0.2.1'}");
   cr_assert(powerdns_add_lua(&wanted, "cdn.e.test.", "A", 30, content));
-  struct provider_change change = {PROVIDER_UPDATE, &zone.objects.items[1], &wanted.items[0]};
+  struct provider_change change = {PROVIDER_UPDATE, &zone.objects.items[2], &wanted.items[0]};
   json_t *bodies = patch(&zone, &change, 1, &lua);
   const json_t *body = json_array_get(bodies, 0);
   cr_expect(lua);
@@ -343,7 +345,7 @@ Test(powerdns, nothing_is_sent_that_is_there) {
   provider_objects_init(&wanted);
   cr_assert(provider_add_rrset(&wanted, "cdn.e.test.", "A", 60, json_pack("[s]", "192.0.2.1")));
   cr_assert(provider_add_rrset(&wanted, "cdn.e.test.", "A", 61, json_pack("[s]", "192.0.2.1")));
-  struct provider_change change = {PROVIDER_UPDATE, &zone.objects.items[1], &wanted.items[0]};
+  struct provider_change change = {PROVIDER_UPDATE, &zone.objects.items[2], &wanted.items[0]};
   json_t *bodies = patch(&zone, &change, 1, &lua);
   cr_expect_eq(json_array_size(bodies), 0);
   json_decref(bodies);
