@@ -10,6 +10,7 @@ int command_sync(int argc, char **argv) {
       {"plan", sync_plan_command, "what would change at each provider"},
       {"apply", sync_apply_command, "make the changes, and see that they are there"},
       {"drift", sync_drift_command, "where providers differ from the configuration"},
+      {"import", sync_import_command, "write as configuration what a provider holds"},
       {"verify", sync_verify_command, "ask their name servers, and compare with the model"},
   };
   static const struct cli_group group = {

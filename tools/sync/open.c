@@ -16,8 +16,7 @@ enum { MANIFEST_MAX = 64 << 20 };
 
 /* ---- configuration -------------------------------------------------------------------------- */
 
-/* The commit of the current build, and the repository it came from. */
-static bool find_current(const struct machine *machine, char *commit, size_t size) {
+bool sync_find_current(const struct machine *machine, char *commit, size_t size) {
   const char *data = machine->deploy.data ? machine->deploy.data : machine->data;
   char why[FS_WHY] = "the machine's settings do not say `data:`";
   uint8_t *text = NULL;
@@ -56,7 +55,7 @@ static int load_model(struct sync_run *run) {
   if (!input.dir && !input.git) {
     if (!machine_read(&machine, run->options.settings))
       return CLI_FAILED;
-    if (!find_current(&machine, commit, sizeof commit)) {
+    if (!sync_find_current(&machine, commit, sizeof commit)) {
       machine_close(&machine);
       return CLI_FAILED;
     }

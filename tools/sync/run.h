@@ -126,6 +126,11 @@ bool sync_run_digest(const struct sync_run *run, char out[SYNC_DIGEST]);
 bool sync_facts_read(struct sync_domain *domain, const char *socket, char *note, size_t size);
 void sync_facts_close(struct sync_domain *domain);
 
+/* The commit of the current build, which came from the machine's `deploy: repository`.  False after
+ * an error was printed. */
+struct machine;
+bool sync_find_current(const struct machine *machine, char *commit, size_t size);
+
 /* `secrets:` of the machine's settings as JSON (NULL in *out: none).  False after an error was
  * printed. */
 bool sync_secrets_read(const char *settings, json_t **out);
@@ -154,5 +159,6 @@ const char *sync_failure_name(enum provider_failure failure);
 int sync_plan_command(int argc, char **argv);
 int sync_apply_command(int argc, char **argv);
 int sync_drift_command(int argc, char **argv);
+int sync_import_command(int argc, char **argv);
 
 #endif
