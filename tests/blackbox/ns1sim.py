@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulator of NS1's API (zones and records), and of what its filter chains answer.
+"""A simulator of NS1's API (zones, records and data feeds), and of what its filter chains answer.
 
 It keeps to the rules of the API that matter here: PUT makes and POST updates, names without final
 dots, limits for each method with their headers, lists of zones in pages, `tier` above 1 for records
 with filters or meta.  Its replies are as awkward as allowed: lists in another order (but for what
 has an order: filters, and answers of different regions), more keys than were written, numbers as
-text.  Faults can be put at any request.
+text.  A feed that is removed is gone from all records, and a source takes its feeds with it.
+Faults can be put at any request, and each can take some time.
 """
 import copy
 import http.server
@@ -74,8 +75,16 @@ def fence(items, keys, matches, remove_rest):
     return [i for i in items if i in inside or i not in fenced]
 
 
-def shares(record, client):
-    """Value of the answer (texts, sorted, with spaces) -> its chance."""
+def is_up(meta, feeds):
+    """Whether the `up` filter lets an answer through; a feed that was never pushed says nothing."""
+    up = meta.get("up", True)
+    return feeds[up["feed"]] if isinstance(up, dict) else up
+
+
+def shares(record, client, feeds=None):
+    """Value of the answer (texts, sorted, with spaces) -> its chance.
+
+    `feeds`: ID -> what the feed says (Simulator.feed_values())."""
     items = [(a, meta_of(record, a)) for a in record["answers"]]
     weighted = False
     first_n = None
@@ -96,7 +105,7 @@ def shares(record, client):
         elif name == "select_first_region":
             items = [i for i in items if i[0].get("region") == items[0][0].get("region")]
         elif name == "up":
-            items = [i for i in items if i[1].get("up", True)]
+            items = [i for i in items if is_up(i[1], feeds or {})]
         elif name == "priority":
             best = min(i[1]["priority"] for i in items)
             items = [i for i in items if i[1]["priority"] == best or not config["eliminate"]]
@@ -167,12 +176,17 @@ def is_plain(record):
 
 
 class Simulator:
-    def __init__(self, page=100, limit=None, period=1, seed=1):
+    def __init__(self, page=100, limit=None, period=1, seed=1, latency=0):
         self.zones = {}           # zone -> {(domain, type): record}
+        self.sources = {}         # ID -> data source
+        self.feeds = {}           # ID of the source -> {ID: feed}
+        self.torn = []            # records that went by a feed when it was removed
+        self.latency = latency    # seconds that each request takes
         self.page, self.limit, self.period = page, limit, period
         self.random = random.Random(seed)
         self.awkward = True
         self.requests = []        # (method, path)
+        self.bodies = []          # (method, path, body) of those that got as far as to be done
         self.faults = {}          # index of a request -> what happens instead
         self.watch = None         # called after each request, with the zones
         self.used = {}            # method -> [start of the period, count]
@@ -213,9 +227,19 @@ class Simulator:
                                            "answers": [{"answer": a} for a in answers], "filters": [],
                                            "regions": {}, **more}
 
+    def feed_values(self):
+        """ID of a feed -> what it says."""
+        return {i: f["data"].get("up", True) for feeds in self.feeds.values() for i, f in feeds.items()}
+
+    def users(self, feed):
+        """The (domain, type) of records that go by the feed."""
+        return [key for records in self.zones.values() for key, r in records.items()
+                if any(a.get("meta", {}).get("up") == {"feed": feed} for a in r["answers"])]
+
     # -- one request --
 
     def serve(self, handler, body):
+        time.sleep(self.latency)
         with self.lock:
             index = len(self.requests)
             path = handler.path
@@ -231,6 +255,7 @@ class Simulator:
                 if fault == "kill":
                     handler.close_connection = True
                     return
+                self.bodies.append((handler.command, path, body))
                 reply = self.act(handler.command, path, json.loads(body) if body else None, headers)
                 status = 200
             except Refused as error:
@@ -275,7 +300,12 @@ class Simulator:
         if path in self.hooks:
             return self.hooks[path](query)
         parts = path.strip("/").split("/")
-        assert parts[:2] == ["v1", "zones"] and not path.endswith("."), path
+        assert parts[0] == "v1" and not path.endswith("."), path
+        if parts[1] == "data":
+            return self.data(method, parts[2:], query, body, headers)
+        if parts[1] == "feed":
+            return self.publish(method, parts[2], body)
+        assert parts[1] == "zones", path
         zone = parts[2].replace("%2F", "/")
         if len(parts) == 3:
             return self.zone(method, zone, query, headers)
@@ -293,15 +323,118 @@ class Simulator:
         elif method == "DELETE":
             del self.zones[zone]
             return {}
-        keys = sorted(self.zones[zone])
-        start = int(query.partition("after=")[2] or 0)
-        if start + self.page < len(keys):
-            headers["Link"] = f'<{self.url}/zones/{zone}?after={start + self.page}>; rel="next"'
-        items = [self.item(self.zones[zone][key]) for key in keys[start:start + self.page]]
+        keys = self.paged(sorted(self.zones[zone]), f"zones/{zone}", query, headers)
+        items = [self.item(self.zones[zone][key]) for key in keys]
         if self.awkward:
             self.random.shuffle(items)
         return {"zone": zone, "id": "0123", "records": items, "dns_servers": ["dns1.p01.nsone.net", "dns2.p01.nsone.net"],
                 "networks": [0], "ttl": 3600}
+
+    def paged(self, keys, path, query, headers):
+        start = int(query.partition("after=")[2] or 0)
+        if start + self.page < len(keys):
+            headers["Link"] = f'<{self.url}/{path}?after={start + self.page}>; rel="next"'
+        return keys[start:start + self.page]
+
+    # -- data sources and feeds --
+
+    def data(self, method, parts, query, body, headers):
+        kind, *ids = parts
+        if kind == "sources":
+            return self.source(method, ids, query, body, headers)
+        assert kind == "feeds", kind
+        if ids[0] not in self.sources:
+            raise Refused(404, "data source not found")
+        return self.feed(method, ids[0], ids[1:], query, body, headers)
+
+    def source(self, method, ids, query, body, headers):
+        if method == "PUT" and not ids:
+            if body["sourcetype"] not in ("nsone_v1", "nsone_monitoring") or not body["name"]:
+                raise Refused(400, "invalid sourcetype or name")
+            return self.make_source(**body)
+        if method == "GET" and not ids:
+            keys = self.paged(sorted(self.sources), "data/sources", query, headers)
+            return [self.show_data(self.sources[key]) for key in keys]
+        if ids[0] not in self.sources:
+            raise Refused(404, "data source not found")
+        assert method == "DELETE"
+        for feed in list(self.feeds[ids[0]]):
+            self.remove_feed(ids[0], feed)
+        del self.sources[ids[0]], self.feeds[ids[0]]
+        return {}
+
+    def make_source(self, name, sourcetype="nsone_v1", config=None):
+        source = {"id": self.fresh_id(), "name": name, "sourcetype": sourcetype, "config": config or {}, "status": "ok"}
+        self.sources[source["id"]], self.feeds[source["id"]] = source, {}
+        return source
+
+    def fresh_id(self):
+        return f"{self.random.randrange(1 << 96):024x}"
+
+    def feed(self, method, source, ids, query, body, headers):
+        feeds = self.feeds[source]
+        if method == "PUT" and not ids:
+            label = body["config"]["label"]
+            if not body["name"] or not label or any(f["config"]["label"] == label for f in feeds.values()):
+                raise Refused(400, "a feed with this label already exists")
+            return self.make_feed(source, body["name"], label)
+        if method == "GET" and not ids:
+            keys = self.paged(sorted(feeds), f"data/feeds/{source}", query, headers)
+            return [self.show_data(feeds[key]) for key in keys]
+        if ids[0] not in feeds:
+            raise Refused(404, "feed not found")
+        assert method == "DELETE"
+        self.remove_feed(source, ids[0])
+        return {}
+
+    def make_feed(self, source, name, label):
+        feed = {"id": self.fresh_id(), "name": name, "config": {"label": label}, "data": {}}
+        self.feeds[source][feed["id"]] = feed
+        return feed
+
+    def remove_feed(self, source, feed):
+        """The feed is taken away from all records."""
+        self.torn += self.users(feed)
+        for records in self.zones.values():
+            for record in records.values():
+                for answer in record["answers"]:
+                    if answer.get("meta", {}).get("up") == {"feed": feed}:
+                        del answer["meta"]["up"]
+        del self.feeds[source][feed]
+
+    def publish(self, method, source, body):
+        """Values of labels; those that no feed has are ignored."""
+        assert method == "POST"
+        if source not in self.sources:
+            raise Refused(404, "data source not found")
+        for feed in self.feeds[source].values():
+            value = body.get(feed["config"]["label"])
+            if value is not None:
+                if not isinstance(value["up"], bool):
+                    raise Refused(400, "up: must be a boolean")
+                feed["data"].update(value)
+        return {}
+
+    def show_data(self, document):
+        document = copy.deepcopy(document)
+        if self.awkward:
+            document.update({"networks": [0], "destinations": []})
+            if "up" in document.get("data", {}):
+                document["data"]["up"] = self.random.choice([bool, int, lambda v: str(int(v))])(document["data"]["up"])
+        return document
+
+    # -- records --
+
+    def check_feeds(self, record):
+        """A record goes by feeds that are there, and that have a value."""
+        known = {i: f for feeds in self.feeds.values() for i, f in feeds.items()}
+        for answer in record["answers"]:
+            up = answer.get("meta", {}).get("up")
+            if isinstance(up, dict):
+                if up["feed"] not in known:
+                    raise Refused(400, f"unknown feed {up['feed']}")
+                if "up" not in known[up["feed"]]["data"]:
+                    raise Refused(400, f"feed {up['feed']} was never pushed")  # stricter than the API
 
     def item(self, record):
         short = [" ".join(str(p) for p in a["answer"]) for a in record["answers"]]
@@ -326,6 +459,7 @@ class Simulator:
                 raise Refused(400, "the body is of another record")
             record = {**records.get(key, {}), **copy.deepcopy(body)}
             check_record(record)
+            self.check_feeds(record)
             others = {t for d, t in records if d == domain} - {rtype}
             if others and (rtype == "CNAME" or "CNAME" in others):
                 raise Refused(400, "CNAME must be the only record of a name")

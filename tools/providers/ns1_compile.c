@@ -29,6 +29,7 @@ struct compiling {
   struct steer_facts facts;    /* what the `up` filter decides by */
   struct steer_facts fallback; /* as if every health check said healthy */
   json_t *answers, *regions;
+  json_t *feeds; /* KEY -> {"endpoint", "up"}; NULL: health is in the record */
   bool used[ATOM_NET + 1];
   bool countries, georegions; /* a filter for them is needed */
   uint32_t scale;             /* of all weights: endpoints with several addresses share theirs */
@@ -199,27 +200,44 @@ static json_t *address(const struct steer_endpoint *e, enum steer_type type, uin
   return json_string(text);
 }
 
-static bool add_answer(struct compiling *c, const char *id, uint16_t endpoint, bool up,
+/* Adds an answer for each address; takes `up` over. */
+static bool add_answer(struct compiling *c, const char *id, uint16_t endpoint, json_t *up,
                        unsigned priority, uint32_t weight, const char *note) {
   const struct steer_endpoint *e = &c->steer->endpoints[endpoint];
   uint32_t count = address_count(e, c->type);
-  for (uint32_t i = 0; i < count; i++) {
-    json_t *meta = json_pack("{s:b, s:i, s:I}", "up", up, "priority", (int)priority, "weight",
+  bool ok = up ? true : no_memory(c);
+  for (uint32_t i = 0; ok && i < count; i++) {
+    json_t *meta = json_pack("{s:O, s:i, s:I}", "up", up, "priority", (int)priority, "weight",
                              (json_int_t)weight * c->scale / count);
-    if (!meta || !set_note(c, meta, note, e->name)) {
-      json_decref(meta);
-      return meta ? false : no_memory(c);
-    }
-    json_t *answer = json_pack("{s:[o], s:s, s:o}", "answer", address(e, c->type, i), "region", id,
-                               "meta", meta);
-    if (!answer || json_array_append_new(c->answers, answer) != 0)
-      return no_memory(c);
+    ok = meta ? set_note(c, meta, note, e->name) : no_memory(c);
+    json_t *answer = ok ? json_pack("{s:[o], s:s, s:O}", "answer", address(e, c->type, i), "region",
+                                    id, "meta", meta)
+                        : NULL;
+    if (ok && (!answer || json_array_append_new(c->answers, answer) != 0))
+      ok = no_memory(c);
+    json_decref(meta);
   }
-  return true;
+  json_decref(up);
+  return ok;
 }
 
 static const struct steer_status *status_of(const struct steer_facts *facts, uint16_t endpoint) {
   return facts->status ? &facts->status[endpoint] : NULL;
+}
+
+/* True if our checker's verdict on the endpoint goes by a feed. */
+static bool has_feed(const struct compiling *c, const struct steer_endpoint *e) {
+  return c->feeds && c->domain->pushed && json_object_get(c->domain->health, e->name);
+}
+
+/* {"feed": KEY}, and the feed itself with its value. */
+static json_t *feed(struct compiling *c, const struct steer_endpoint *e, bool up) {
+  char key[NS1_KEY];
+  if (!ns1_feed_key(c->domain->name, e->name, types[c->type], key) ||
+      json_object_set_new(c->feeds, key,
+                          json_pack("{s:s, s:b}", "endpoint", e->name, "up", (int)up)) != 0)
+    return NULL;
+  return json_pack("{s:s}", "feed", key);
 }
 
 /*
@@ -234,15 +252,17 @@ static bool add_entry(struct compiling *c, const char *id, const struct layer_en
   bool drained = e->weight == 0 && e->level != last;
   bool off = status_is_disabled(endpoint, status);
   bool down = status_is_down(endpoint, status, c->type);
+  bool fed = !off && !drained && has_feed(c, endpoint);
   snprintf(note, sizeof note, "sluice l=%u w=%u s=%s e=%.900s", (unsigned)e->level,
            (unsigned)e->weight,
            off    ? "off"
+           : fed  ? "feed"
            : down ? "down"
                   : "up",
            endpoint->name);
-  return add_answer(c, id, e->endpoint, !down && !drained,
-                    e->weight == 0 && e->level == last ? last + 1 : e->level,
-                    e->weight ? e->weight : 1, note);
+  return add_answer(
+      c, id, e->endpoint, fed ? feed(c, endpoint, !down) : json_boolean(!down && !drained),
+      e->weight == 0 && e->level == last ? last + 1 : e->level, e->weight ? e->weight : 1, note);
 }
 
 /* What is answered if no entry is up: always up, behind all others. */
@@ -255,7 +275,7 @@ static bool add_fallback(struct compiling *c, const char *id, uint32_t region) {
     snprintf(note, sizeof note, "sluice fallback e=%.900s",
              c->steer->endpoints[table->items[i].endpoint].name);
     uint32_t weight = table->items[i].up_to - (i ? table->items[i - 1].up_to : 0);
-    ok = add_answer(c, id, table->items[i].endpoint, true, last + 2, weight, note);
+    ok = add_answer(c, id, table->items[i].endpoint, json_true(), last + 2, weight, note);
   }
   free(table);
   return ok;
@@ -429,7 +449,7 @@ static json_t *finish(const struct compiling *c) {
 }
 
 json_t *ns1_compile_type(const char *provider, const char *mark,
-                         const struct provider_domain *domain, enum steer_type type,
+                         const struct provider_domain *domain, enum steer_type type, json_t *feeds,
                          struct provider_error *error) {
   uint32_t count = domain->steer->endpoint_count;
   struct steer_status *manual = calloc(count + 1, sizeof *manual);
@@ -441,6 +461,7 @@ json_t *ns1_compile_type(const char *provider, const char *mark,
       .type = type,
       .answers = json_array(),
       .regions = json_object(),
+      .feeds = feeds,
       .scale = find_scale(domain->steer, type),
       .error = error,
   };

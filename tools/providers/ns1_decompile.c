@@ -58,6 +58,8 @@ struct reading {
   json_t *regions;   /* name -> the document's region */
   json_t *seen;      /* "region\nlevel\nendpoint" */
   json_t *down;      /* type -> [names] */
+  json_t *health;    /* name -> {} of endpoints with a feed */
+  json_t *feeds;     /* KEY -> whether it says up */
 };
 
 static json_t *named(json_t *index, json_t *list, const char *name, json_t *fresh) {
@@ -164,6 +166,24 @@ static bool add_entry(struct reading *r, json_t *region, long level, const char 
                                      json_pack("[s, I]", endpoint, (json_int_t)weight)) == 0;
 }
 
+static bool note_down(struct reading *r, const char *type, const char *name) {
+  json_t *list = json_object_get(r->down, type);
+  if (!list) {
+    list = json_array();
+    if (json_object_set_new(r->down, type, list) != 0)
+      return false;
+  }
+  return append_once(list, name);
+}
+
+/* An endpoint whose health goes by a feed: one that is not there counts as up. */
+static bool note_feed(struct reading *r, const char *type, const json_t *answer, const char *name) {
+  const char *key = json_string_value(json_object_get(json_object_get(answer, "up"), "feed"));
+  if (!key || json_object_set_new(r->health, name, json_object()) != 0)
+    return false;
+  return !json_is_false(json_object_get(r->feeds, key)) || note_down(r, type, name);
+}
+
 static bool take_answer(struct reading *r, const char *type, const json_t *body,
                         const json_t *answer) {
   const char *note = note_of(answer);
@@ -185,14 +205,10 @@ static bool take_answer(struct reading *r, const char *type, const json_t *body,
             host ? json_pack("{s:s, s:b, s:s}", "name", name, "enabled", on, "host", rdata)
                  : json_pack("{s:s, s:b, s:[]}", "name", name, "enabled", on, "addresses"));
   bool ok = endpoint && (host || append_once(json_object_get(endpoint, "addresses"), rdata));
-  if (ok && strcmp(state, "down") == 0) {
-    json_t *list = json_object_get(r->down, type);
-    if (!list) {
-      list = json_array();
-      ok = json_object_set_new(r->down, type, list) == 0;
-    }
-    ok = ok && append_once(list, name);
-  }
+  if (ok && strcmp(state, "down") == 0)
+    ok = note_down(r, type, name);
+  if (ok && strcmp(state, "feed") == 0)
+    ok = note_feed(r, type, answer, name);
   return ok && add_entry(r, json_object_get(r->regions, region_name), strtol(level, NULL, 10), name,
                          strtol(weight, NULL, 10));
 }
@@ -242,22 +258,34 @@ static enum steer_type type_number(const char *type) {
   return strcmp(type, "A") == 0 ? STEER_A : strcmp(type, "AAAA") == 0 ? STEER_AAAA : STEER_CNAME;
 }
 
+static bool is_feed(const struct provider_object *object) {
+  return strcmp(object->type, NS1_FEED) == 0;
+}
+
 static bool compiles_to(const char *provider, const char *mark, const struct steer_domain *steer,
-                        const json_t *down, const struct provider_object *const *objects,
+                        const struct reading *r, const struct provider_object *const *objects,
                         size_t count) {
   struct provider_error ignored;
   struct steer_status *status = calloc(steer->endpoint_count + 1, sizeof *status);
   bool ok = status;
   if (ok)
-    set_down(status, steer, down);
+    set_down(status, steer, r->down);
   for (size_t i = 0; ok && i < count; i++) {
-    const struct provider_domain domain = {
-        .steer = steer, .name = objects[i]->name, .facts = {.status = status}, .pushed = true};
+    const struct provider_domain domain = {.steer = steer,
+                                           .name = objects[i]->name,
+                                           .health = r->health,
+                                           .facts = {.status = status},
+                                           .pushed = true};
     enum steer_type type = type_number(objects[i]->type);
-    json_t *body =
-        steer->offers[type] ? ns1_compile_type(provider, mark, &domain, type, &ignored) : NULL;
+    if (is_feed(objects[i]))
+      continue;
+    json_t *feeds = json_object();
+    json_t *body = steer->offers[type] && feeds
+                       ? ns1_compile_type(provider, mark, &domain, type, feeds, &ignored)
+                       : NULL;
     ok = body && json_equal(body, objects[i]->body);
     json_decref(body);
+    json_decref(feeds);
   }
   free(status);
   return ok;
@@ -267,15 +295,40 @@ static bool verify(const char *provider, const char *mark, const struct reading 
                    const struct provider_object *const *objects, size_t count) {
   char why[DOMAIN_JSON_WHY];
   struct steer_domain *steer = domain_json_decode(r->document, why);
-  bool ok = steer && compiles_to(provider, mark, steer, r->down, objects, count);
+  bool ok = steer && compiles_to(provider, mark, steer, r, objects, count);
   steer_domain_free(steer);
+  return ok;
+}
+
+/* The first that is a record, or NULL. */
+static const struct provider_object *first_record(const struct provider_object *const *objects,
+                                                  size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!is_feed(objects[i]))
+      return objects[i];
+  return NULL;
+}
+
+static bool read_all(struct reading *r, const struct provider_object *const *objects,
+                     size_t count) {
+  size_t skip = strlen(NS1_FEED "/");
+  bool ok = true;
+  for (size_t i = 0; ok && i < count; i++) {
+    json_t *up = json_object_get(objects[i]->body, "up");
+    if (is_feed(objects[i]) && up)
+      ok = strlen(objects[i]->key) > skip &&
+           json_object_set(r->feeds, objects[i]->key + skip, up) == 0;
+  }
+  for (size_t i = 0; ok && i < count; i++)
+    ok = is_feed(objects[i]) || read_record(r, objects[i]);
   return ok;
 }
 
 json_t *ns1_decompile(const char *provider, const char *mark,
                       const struct provider_object *const *objects, size_t count,
                       struct provider_error *error) {
-  const char *name = count ? objects[0]->name : "";
+  const struct provider_object *first = first_record(objects, count);
+  const char *name = first ? first->name : "";
   struct reading r = {
       .document = json_pack("{s:s, s:i, s:i, s:s, s:[], s:[], s:[]}", "owner", name, "ttl", 0,
                             "answers", 1, "draw_per", "query", "types", "endpoints", "regions"),
@@ -283,10 +336,11 @@ json_t *ns1_decompile(const char *provider, const char *mark,
       .regions = json_object(),
       .seen = json_object(),
       .down = json_object(),
+      .health = json_object(),
+      .feeds = json_object(),
   };
-  bool ok = r.document && r.endpoints && r.regions && r.seen && r.down && count > 0;
-  for (size_t i = 0; ok && i < count; i++)
-    ok = read_record(&r, objects[i]);
+  bool ok = r.document && r.endpoints && r.regions && r.seen && r.down && r.health && r.feeds &&
+            first && read_all(&r, objects, count);
   ok = ok && verify(provider, mark, &r, objects, count);
   if (ok)
     json_object_set(r.document, "down", r.down);
@@ -298,6 +352,8 @@ json_t *ns1_decompile(const char *provider, const char *mark,
   json_decref(r.regions);
   json_decref(r.seen);
   json_decref(r.down);
+  json_decref(r.health);
+  json_decref(r.feeds);
   if (ok)
     return r.document;
   json_decref(r.document);

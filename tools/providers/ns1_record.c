@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of NS1's API in canonical form, and back. */
+/* Records of NS1's API in canonical form. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "tools/providers/ns1_private.h"
 
-enum { TTL_MAX = 2147483647, DEPTH_MAX = 16, STRING_MAX = 255 };
+enum { TTL_MAX = 2147483647, DEPTH_MAX = 16 };
 
 bool ns1_is_neutral(const json_t *value) {
   switch (value ? json_typeof(value) : JSON_NULL) {
@@ -94,162 +93,6 @@ char *ns1_sorted_text(const json_t *document) {
   char *text = copy ? json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : NULL;
   json_decref(copy);
   return text;
-}
-
-/* ---- answers -------------------------------------------------------------------------------- */
-
-static bool is_text(const char *type) {
-  return strcmp(type, "TXT") == 0 || strcmp(type, "SPF") == 0;
-}
-
-static bool is_plain(const char *text, size_t len) {
-  for (size_t i = 0; i < len; i++)
-    if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] >= 0x7f)
-      return false;
-  return true;
-}
-
-/* The octets of character-strings in presentation form.  *whole: as one long text would be cut. */
-static bool join_strings(const char *value, struct buf *out, bool *whole) {
-  size_t last = STRING_MAX;
-  *whole = true;
-  for (const char *c = value; *c;) {
-    if (*c == ' ') {
-      c++;
-      continue;
-    }
-    if (*c++ != '"')
-      return false;
-    *whole = *whole && last == STRING_MAX;
-    size_t start = out->len;
-    while (*c && *c != '"') {
-      if (*c != '\\') {
-        buf_add_u8(out, (uint8_t)*c++);
-      } else if (isdigit((unsigned char)c[1]) && isdigit((unsigned char)c[2]) &&
-                 isdigit((unsigned char)c[3])) {
-        buf_add_u8(out, (uint8_t)((c[1] - '0') * 100 + (c[2] - '0') * 10 + (c[3] - '0')));
-        c += 4;
-      } else if (c[1]) {
-        buf_add_u8(out, (uint8_t)c[1]);
-        c += 2;
-      } else {
-        return false;
-      }
-    }
-    if (*c++ != '"')
-      return false;
-    last = out->len - start;
-  }
-  return true;
-}
-
-/* A text as NS1 has it: without quotation marks, of any length.  What cannot be one so stays in
- * presentation form. */
-static json_t *text_parts(const char *value) {
-  struct buf raw;
-  bool whole;
-  buf_init(&raw);
-  bool plain = join_strings(value, &raw, &whole) && whole && raw.len > 0 && raw.data[0] != '"' &&
-               is_plain((const char *)raw.data, raw.len);
-  json_t *out = json_pack("[s]", plain ? buf_text(&raw) : value);
-  buf_close(&raw);
-  return out;
-}
-
-static char *text_value(const char *raw) {
-  struct buf out;
-  size_t len = strlen(raw);
-  if (*raw == '"')
-    return strdup(raw);
-  buf_init(&out);
-  for (size_t i = 0; i < len || i == 0; i++) {
-    if (i % STRING_MAX == 0)
-      buf_add_str(&out, i ? "\" \"" : "\"");
-    if (i >= len)
-      break;
-    unsigned char c = (unsigned char)raw[i];
-    if (c == '"' || c == '\\')
-      buf_printf(&out, "\\%c", c);
-    else if (c < 0x20 || c >= 0x7f)
-      buf_printf(&out, "\\%03u", (unsigned)c);
-    else
-      buf_add_u8(&out, c);
-  }
-  buf_add_str(&out, "\"");
-  char *text = out.failed ? NULL : strdup(buf_text(&out));
-  buf_close(&out);
-  return text;
-}
-
-static bool add_part(json_t *list, const char *text, size_t len, bool bare) {
-  if (bare && len >= 2 && text[0] == '"' && text[len - 1] == '"') {
-    text++;
-    len -= 2;
-  }
-  return json_array_append_new(list, json_stringn(text, len)) == 0;
-}
-
-json_t *ns1_answer_parts(const char *type, const char *value) {
-  if (is_text(type))
-    return text_parts(value);
-  json_t *list = json_array();
-  bool ok = list;
-  bool bare = strcmp(type, "CAA") == 0;
-  for (const char *at = value; ok && *at;) {
-    const char *end = at;
-    bool quoted = false;
-    for (; *end && (quoted || *end != ' '); end++) {
-      if (*end == '\\' && end[1])
-        end++;
-      else if (*end == '"')
-        quoted = !quoted;
-    }
-    ok = end == at || add_part(list, at, (size_t)(end - at), bare);
-    at = *end ? end + 1 : end;
-  }
-  if (ok)
-    return list;
-  json_decref(list);
-  return NULL;
-}
-
-/* A value with its type's quotation marks, in our canonical form. */
-static char *finish_value(const char *type, const char *text) {
-  char *quoted = NULL;
-  if (is_text(type)) {
-    quoted = text_value(text);
-  } else if (strcmp(type, "CAA") == 0) {
-    const char *flag = strchr(text, ' ');
-    const char *value = flag ? strchr(flag + 1, ' ') : NULL;
-    if (value && value[1] == '"')
-      return provider_rdata_text(type, text);
-    if (!value || asprintf(&quoted, "%.*s\"%s\"", (int)(value + 1 - text), text, value + 1) < 0)
-      return NULL;
-  }
-  char *out = provider_rdata_text(type, quoted ? quoted : text);
-  free(quoted);
-  return out;
-}
-
-char *ns1_answer_text(const char *type, const json_t *parts) {
-  struct buf joined;
-  size_t i;
-  const json_t *part;
-  bool ok = json_array_size(parts) > 0;
-  buf_init(&joined);
-  json_array_foreach(parts, i, part) {
-    buf_add_str(&joined, i ? " " : "");
-    if (json_is_string(part))
-      buf_add(&joined, json_string_value(part), json_string_length(part));
-    else if (json_is_integer(part))
-      buf_printf(&joined, "%lld", (long long)json_integer_value(part));
-    else
-      ok = false;
-  }
-  ok = ok && !joined.failed && !(joined.len > 0 && memchr(joined.data, 0, joined.len));
-  char *out = ok ? finish_value(type, buf_text(&joined)) : NULL;
-  buf_close(&joined);
-  return out;
 }
 
 /* ---- values of keys ------------------------------------------------------------------------- */
@@ -574,114 +417,11 @@ json_t *ns1_canonical_short(const char *type, const json_t *item) {
   bool ok = values && take_ttl(item, &ttl) && json_array_size(list) > 0 &&
             ns1_is_neutral(json_object_get(item, "link"));
   json_array_foreach(list, i, answer) {
-    char *text =
-        ok && json_is_string(answer) ? finish_value(type, json_string_value(answer)) : NULL;
+    char *text = ok && json_is_string(answer) ? ns1_value(type, json_string_value(answer)) : NULL;
     ok = text && json_array_append_new(values, json_string(text)) == 0;
     free(text);
   }
   json_t *unique = ok ? sort_list(values, true) : NULL;
   json_decref(values);
   return unique ? json_pack("{s:I, s:o}", "ttl", ttl, "values", unique) : NULL;
-}
-
-/* ---- back ----------------------------------------------------------------------------------- */
-
-static const char *const outside[] = {"rdata", "region"};
-
-/* The keys that are not in `outside`. */
-static json_t *meta_of(const json_t *canonical) {
-  json_t *out = json_copy((json_t *)(uintptr_t)canonical);
-  for (size_t i = 0; out && i < sizeof outside / sizeof *outside; i++)
-    json_object_del(out, outside[i]);
-  return out;
-}
-
-static json_t *wire_answer(const char *type, const json_t *answer) {
-  const char *rdata = json_string_value(json_object_get(answer, "rdata"));
-  json_t *region = json_object_get(answer, "region");
-  json_t *parts = rdata ? ns1_answer_parts(type, rdata) : NULL;
-  json_t *out = parts ? json_pack("{s:o, s:o}", "answer", parts, "meta", meta_of(answer)) : NULL;
-  if (out && region)
-    json_object_set(out, "region", region);
-  return out;
-}
-
-static json_t *wire_answers(const char *type, const json_t *canonical) {
-  json_t *out = json_array();
-  size_t i;
-  const json_t *item;
-  bool ok = out;
-  json_array_foreach(json_object_get(canonical, "values"), i, item) {
-    json_t *parts = ns1_answer_parts(type, json_string_value(item));
-    ok = ok && parts && json_array_append_new(out, json_pack("{s:O}", "answer", parts)) == 0;
-    json_decref(parts);
-  }
-  json_array_foreach(json_object_get(canonical, "answers"), i, item) ok =
-      ok && json_array_append_new(out, wire_answer(type, item)) == 0;
-  if (ok)
-    return out;
-  json_decref(out);
-  return NULL;
-}
-
-static json_t *wire_filters(const json_t *canonical) {
-  json_t *out = json_array();
-  size_t i;
-  const json_t *item;
-  bool ok = out;
-  json_array_foreach(json_object_get(canonical, "filters"), i, item) {
-    json_t *config = json_copy((json_t *)(uintptr_t)item);
-    json_t *name = json_object_get(item, "filter");
-    json_t *off = json_object_get(item, "disabled");
-    json_t *filter = config ? json_pack("{s:O, s:O}", "filter", name, "config", config) : NULL;
-    if (config) {
-      json_object_del(config, "filter");
-      json_object_del(config, "disabled");
-    }
-    if (filter && off)
-      json_object_set(filter, "disabled", off);
-    ok = ok && filter && json_array_append(out, filter) == 0;
-    json_decref(filter);
-    json_decref(config);
-  }
-  if (ok)
-    return out;
-  json_decref(out);
-  return NULL;
-}
-
-static json_t *wire_regions(const json_t *canonical) {
-  json_t *out = json_object();
-  const char *name;
-  json_t *item;
-  bool ok = out;
-  json_object_foreach(json_object_get(canonical, "regions"), name, item) ok =
-      ok && json_object_set_new(out, name, json_pack("{s:O}", "meta", item)) == 0;
-  if (ok)
-    return out;
-  json_decref(out);
-  return NULL;
-}
-
-/* Names in its API have no final dot. */
-static json_t *undotted(const char *name) {
-  size_t len = strlen(name);
-  return json_stringn(name, len > 1 && name[len - 1] == '.' ? len - 1 : len);
-}
-
-json_t *ns1_wire(const char *zone, const char *name, const char *type, const json_t *canonical) {
-  json_t *answers = wire_answers(type, canonical);
-  json_t *filters = wire_filters(canonical);
-  json_t *regions = wire_regions(canonical);
-  json_t *out = NULL;
-  if (answers && filters && regions)
-    out = json_pack(
-        "{s:o, s:o, s:s, s:O, s:b, s:O, s:O, s:O, s:{}}", "zone", undotted(zone), "domain",
-        undotted(name), "type", type, "ttl", json_object_get(canonical, "ttl"), "use_client_subnet",
-        !json_object_get(canonical, "subnet") || json_is_true(json_object_get(canonical, "subnet")),
-        "answers", answers, "filters", filters, "regions", regions, "meta");
-  json_decref(answers);
-  json_decref(filters);
-  json_decref(regions);
-  return out;
 }

@@ -157,12 +157,19 @@ struct provider_kind {
   void *(*open)(const struct provider_context *context, struct provider_error *error);
   void (*close)(void *self);
 
+  /* What the next calls are about: only these owners and steered names will be changed (NULL: all).
+   * A kind that pays a request for each object may read the others without their content, as
+   * opaque.  The names outlive the calls.  NULL: it makes no difference. */
+  void (*select)(void *self, const char *const *names, size_t count);
+
   /* All objects of the zone, the SOA (as far as it is known) among them, all pages, or none. */
   bool (*read)(void *self, const char *zone, struct provider_objects *out,
                struct provider_error *error);
 
   /* What should be there for a steered domain, and how faithful it is.  Pure: no requests.
-   * A kind that cannot steer gives the default answer and says what is lost. */
+   * A kind that cannot steer gives the default answer and says what is lost.  Where the provider
+   * has a channel for health beside its records (feeds, health checks), that is objects too
+   * (`part`): a change of health alone changes these, and no record. */
   bool (*compile)(void *self, const struct provider_domain *domain, struct provider_objects *out,
                   struct provider_fidelity *fidelity, struct provider_error *error);
 
@@ -175,11 +182,6 @@ struct provider_kind {
    * how many of them are known to have been done; the caller reads again in any case. */
   bool (*apply)(void *self, const char *zone, const struct provider_change *changes, size_t count,
                 size_t *done, struct provider_error *error);
-
-  /* Health of endpoints as our checker sees it, where the provider has a channel beside its
-   * records; NULL: by apply() of what compile() gives. */
-  bool (*push)(void *self, const char *zone, const struct provider_domain *domain,
-               struct provider_error *error);
 
   /* Addresses or names of its name servers for the zone, for verify and migrate: a JSON array. */
   json_t *(*servers)(void *self, const char *zone, struct provider_error *error);

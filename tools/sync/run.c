@@ -356,6 +356,8 @@ static void *work(void *arg) {
     struct sync_target *t = &w->run->targets[i];
     if (t->provider != w->provider || (w->apply && t->state != SYNC_PLANNED))
       continue;
+    if (self && w->provider->kind->select)
+      w->provider->kind->select(self, t->zone->names, t->zone->name_count);
     if (!self) {
       t->state = SYNC_FAILED;
       t->error = error;
