@@ -336,7 +336,7 @@ static bool read_servers(const struct config_file *file, const struct yaml_node 
 static json_t *read_provider(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
   static const char *const keys[] = {"type",   "url",    "address", "secret",
-                                     "health", "marker", "timeout", "servers"};
+                                     "health", "marker", "timeout", "servers", "feeds"};
   static const char *const types[] = {"powerdns", "route53", "ns1", "rfc2136"};
   static const char *const healths[] = {"pushed", "own", "none"};
   bool ok = config_keys(file, node, "a provider", keys, COUNT(keys));
@@ -351,7 +351,9 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   const struct yaml_node *marker = yaml_get(node, "marker");
   const struct yaml_node *servers = yaml_get(node, "servers");
   const struct yaml_node *timeout = yaml_get(node, "timeout");
+  const struct yaml_node *feeds = yaml_get(node, "feeds");
   uint64_t ms;
+  bool feeds_on;
   if (type == NULL) {
     config_error(file, pair->key, "a provider needs `type`, such as powerdns or route53");
     ok = false;
@@ -369,6 +371,9 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   if (timeout != NULL)
     ok = config_milliseconds(file, timeout, "`timeout`", PROVIDER_TIMEOUT_MAX, &ms) &&
          json_object_set_new(provider, "timeout", json_integer((json_int_t)ms)) == 0 && ok;
+  if (feeds != NULL)
+    ok = config_bool(file, feeds, "`feeds`", &feeds_on) &&
+         json_object_set_new(provider, "feeds", json_boolean(feeds_on)) == 0 && ok;
   if (url != NULL)
     ok = read_url(file, url, provider) && ok;
   if (secret != NULL)
