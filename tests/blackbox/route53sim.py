@@ -538,6 +538,7 @@ class Route53:
         if any(s.health == number for zone in self.zones.values() for s in zone.sets.values()):
             raise Error("HealthCheckInUse")
         if any(left > 0 for left in self.changes.values()):
+            self.changes = {change: left - 1 for change, left in self.changes.items()}  # time passes
             raise Error("HealthCheckInUse", "a change is still PENDING")
         self.references[self.checks.pop(number)["reference"]] = None
         return f'<DeleteHealthCheckResponse xmlns="{NS}"></DeleteHealthCheckResponse>'

@@ -94,7 +94,10 @@ static bool has_code(const struct http_reply *reply, const char *code) {
 /* These come with status 400, and nothing was done. */
 static enum http_again again(const struct http_reply *reply) {
   static const char *const codes[] = {"Throttling", "ThrottlingException", "RequestLimitExceeded",
-                                      "PriorRequestNotComplete", "TooManyRequestsException"};
+                                      "PriorRequestNotComplete", "TooManyRequestsException",
+                                      /* until the change that no longer uses it is everywhere: that
+                                       * of a run that was killed is known to nobody */
+                                      "HealthCheckInUse"};
   for (size_t i = 0; reply->status == 400 && i < sizeof codes / sizeof *codes; i++)
     if (has_code(reply, codes[i]))
       return HTTP_RETRY_LATER;
