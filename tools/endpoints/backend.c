@@ -248,6 +248,8 @@ int backend_domain(struct backend *backend, const char *name, struct state **sta
   if (status != CLI_DONE)
     return status;
   *state = state_read(reply, why);
+  if (*state && backend->offline && !(*state)->data)
+    (*state)->data = backend->machine.data;
   if (*state)
     return CLI_DONE;
   cli_error("%s", why);
@@ -411,18 +413,17 @@ static void take_levels(struct backend *backend, const char *domain, const json_
     json_array_append(backend->behind, item);
   }
   json_t *reply = NULL;
-  if (backend->audit > 0 && backend_call(backend,
-                                         json_pack("{s:s, s:I, s:O}", "command", "result", "audit",
-                                                   backend->audit, "result", result),
-                                         &reply) != CLI_DONE)
+  if (backend->audit > 0 && !backend->offline &&
+      backend_call(backend,
+                   json_pack("{s:s, s:I, s:O}", "command", "result", "audit", backend->audit,
+                             "result", result),
+                   &reply) != CLI_DONE)
     reply = NULL;
   json_decref(reply);
   json_decref(result);
 }
 
 void backend_level(struct backend *backend, const struct state *state) {
-  if (backend->offline)
-    return;
   const struct level_place place = level_place(backend);
   uint64_t start = now_ms();
   json_t *list = level_bring(
@@ -439,7 +440,7 @@ const json_t *backend_behind(const struct backend *backend) {
 
 json_t *backend_look(struct backend *backend, const struct state *state) {
   const struct level_place place = level_place(backend);
-  if (backend->offline || backend->look_failed)
+  if (backend->look_failed)
     return json_array();
   json_t *list = level_look(&place, state);
   backend->look_failed = list && level_is_unknown(list);

@@ -8,6 +8,7 @@
 #include "tools/cli.h"
 #include "tools/client.h"
 #include "tools/endpoints/times.h"
+#include "tools/sync/lock.h"
 #include "tools/sync/run.h"
 #include "tools/wrap.h"
 #include "zones/domain_list.h"
@@ -118,6 +119,19 @@ static json_t *results(const struct sync_run *run) {
   return out;
 }
 
+/* Other runs at the same providers are waited for; what is told of them is in the results. */
+static json_t *level_run(struct sync_run *run) {
+  char why[CLIENT_WHY] = "";
+  cli_capture(why, sizeof why);
+  bool ok = sync_run_lock(run);
+  cli_capture(NULL, 0);
+  if (!ok)
+    return nobody(*why ? why : "out of memory");
+  sync_run_plan(run);
+  sync_run_apply(run);
+  return results(run);
+}
+
 static json_t *bring_here(const struct level_place *place, const char *domain) {
   struct sync_run run;
   char why[CLIENT_WHY] = "";
@@ -125,6 +139,7 @@ static json_t *bring_here(const struct level_place *place, const char *domain) {
       .config = place->machine ? place->machine->syncd_config : NULL,
       .settings = place->settings,
       .socket = place->socket,
+      .lock_wait_ms = SYNC_LOCK_WAIT_MS,
   };
   cli_capture(why, sizeof why);
   bool ok = sync_run_open(&run, &options) == CLI_DONE;
@@ -139,9 +154,7 @@ static json_t *bring_here(const struct level_place *place, const char *domain) {
                     : "the configuration cannot be read");
     out = nobody(text);
   } else if (narrow(&run, domain)) {
-    sync_run_plan(&run);
-    sync_run_apply(&run);
-    out = results(&run);
+    out = level_run(&run);
   } else {
     out = json_array();
   }

@@ -16,7 +16,7 @@ void sync_facts_close(struct sync_domain *domain) {
   domain->status = domain->manual = NULL;
 }
 
-static bool make_room(struct sync_domain *domain) {
+bool sync_facts_make(struct sync_domain *domain) {
   const struct steer_domain *steer = domain->domain->steer;
   domain->weights = malloc((steer->entry_count + 1) * sizeof *domain->weights);
   domain->status = calloc(steer->endpoint_count + 1, sizeof *domain->status);
@@ -64,7 +64,7 @@ bool sync_facts_read(struct sync_domain *domain, const char *socket, char *note,
   char why[CLIENT_WHY] = "out of memory";
   json_t *request = json_pack("{s:s, s:s}", "command", "domain", "domain", domain->name);
   json_t *reply = NULL;
-  bool ok = make_room(domain) && request &&
+  bool ok = sync_facts_make(domain) && request &&
             client_try(socket, request, CLIENT_WAIT, &reply, why) == CLIENT_ANSWERED;
   json_decref(request);
   if (!ok) {
@@ -84,4 +84,35 @@ bool sync_facts_read(struct sync_domain *domain, const char *socket, char *note,
   take_status(domain, state);
   state_free(state);
   return true;
+}
+
+static void close_all(struct sync_run *run) {
+  for (size_t z = 0; z < run->zone_count; z++)
+    for (size_t i = 0; i < run->zones[z].zone->domain_count; i++)
+      sync_facts_close(&run->zones[z].domains[i]);
+}
+
+void sync_run_read_facts(struct sync_run *run) {
+  char why[sizeof run->note] = "";
+  close_all(run);
+  run->facts = true;
+  run->note[0] = '\0';
+  for (size_t z = 0; z < run->zone_count; z++)
+    for (size_t i = 0; run->facts && i < run->zones[z].zone->domain_count; i++)
+      run->facts =
+          sync_facts_read(&run->zones[z].domains[i], run->socket, run->note, sizeof run->note);
+  if (run->facts)
+    return;
+  close_all(run); /* some and not others would be worse than none */
+  if (run->options.server_only)
+    return;
+  run->facts = sync_facts_read_store(run, why, sizeof why);
+  if (run->facts) {
+    memcpy(run->note, why, sizeof why);
+    return;
+  }
+  close_all(run);
+  size_t len = strlen(run->note);
+  if (*why)
+    snprintf(run->note + len, sizeof run->note - len, "; %s", why);
 }

@@ -61,6 +61,7 @@ static int load_model(struct sync_run *run) {
     }
     input.git = machine.deploy.repository;
     input.commit = commit;
+    snprintf(run->build, sizeof run->build, "%s", commit);
   }
   run->model = config_read(&input);
   machine_close(&machine);
@@ -176,19 +177,6 @@ static bool open_domains(struct sync_zone *zone) {
     name_to_text(zone->domains[i].name, zone->zone->domains[i].steer->owner);
   }
   return zone->domains;
-}
-
-static void read_facts(struct sync_run *run) {
-  run->facts = true;
-  for (size_t z = 0; z < run->zone_count; z++)
-    for (size_t i = 0; run->facts && i < run->zones[z].zone->domain_count; i++)
-      run->facts =
-          sync_facts_read(&run->zones[z].domains[i], run->socket, run->note, sizeof run->note);
-  if (run->facts)
-    return;
-  for (size_t z = 0; z < run->zone_count; z++) /* some and not others would be worse than none */
-    for (size_t i = 0; i < run->zones[z].zone->domain_count; i++)
-      sync_facts_close(&run->zones[z].domains[i]);
 }
 
 /* ---- providers ------------------------------------------------------------------------------ */
@@ -326,7 +314,7 @@ int sync_run_open(struct sync_run *run, const struct sync_options *options) {
   if (status == CLI_DONE)
     status = choose_targets(run);
   if (status == CLI_DONE)
-    read_facts(run);
+    sync_run_read_facts(run);
   return status;
 }
 
@@ -347,6 +335,7 @@ static void close_target(struct sync_target *target) {
 }
 
 void sync_run_close(struct sync_run *run) {
+  sync_run_unlock(run);
   for (size_t i = 0; i < run->target_count; i++)
     close_target(&run->targets[i]);
   for (size_t i = 0; i < run->provider_count; i++) {

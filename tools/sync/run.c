@@ -44,8 +44,7 @@ void *sync_provider_open(struct sync_run *run, const struct sync_provider *provi
       .secret = get_secret,
       .secret_arg = run,
       .marker = provider->mark,
-      .deadline_ms =
-          (uint64_t)json_integer_value(json_object_get(provider->settings, "timeout")),
+      .deadline_ms = (uint64_t)json_integer_value(json_object_get(provider->settings, "timeout")),
       .read_only = !writes,
   };
   *error = provider->error;
@@ -354,7 +353,8 @@ static void *work(void *arg) {
   void *self = sync_provider_open(w->run, w->provider, w->apply, &error);
   for (size_t i = 0; i < w->run->target_count; i++) {
     struct sync_target *t = &w->run->targets[i];
-    if (t->provider != w->provider || (w->apply && t->state != SYNC_PLANNED))
+    bool left = w->apply ? t->state == SYNC_PLANNED : t->error.failure == PROVIDER_OK;
+    if (t->provider != w->provider || !left)
       continue;
     if (self && w->provider->kind->select)
       w->provider->kind->select(self, t->zone->names, t->zone->name_count);
@@ -394,7 +394,9 @@ void sync_run_plan(struct sync_run *run) {
 }
 
 void sync_run_apply(struct sync_run *run) {
-  run_all(run, true);
+  if (sync_run_lock(run))
+    run_all(run, true);
+  sync_run_unlock(run);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

@@ -32,8 +32,12 @@ struct sync_options {
   const char *const *apex_ns; /* the NS RRset of the apex as it is to be, absolute names, instead of
                                * the configuration's; or NULL */
   size_t apex_ns_count;
-  const char *cut; /* `apex_ns` is for the delegation of this name (absolute, lower case), not for
-                    * the apex; or NULL */
+  const char *locks; /* folder of the locks (tools/sync/lock.h), from who may not read the machine's
+                      * settings; NULL: as these say */
+  unsigned lock_wait_ms; /* how long sync_run_lock() waits for others */
+  bool server_only; /* what is in force must come from the running server, not from its store */
+  const char *cut;  /* `apex_ns` is for the delegation of this name (absolute, lower case), not for
+                     * the apex; or NULL */
 };
 
 /* A steered domain with the weights and statuses in force. */
@@ -90,8 +94,13 @@ struct sync_run {
   struct source_git_commit commit; /* id "" when it is from a directory */
   char *socket;                    /* of our server */
   json_t *secrets;                 /* `secrets:` of the machine */
-  bool facts;                      /* a server told what is in force */
-  char note[512];                  /* why not, or "" */
+  char build[128];          /* commit of the current build, where that is the configuration */
+  bool facts;               /* it is known what is in force: `note` is "", or says from where */
+  char note[512];           /* why not */
+  char warning[512];        /* why others cannot be kept out, or "" */
+  bool locked;              /* sync_run_lock() was called */
+  struct sync_lock **locks; /* that are held */
+  size_t lock_count;
   struct sync_zone *zones;
   size_t zone_count;
   struct sync_provider *providers;
@@ -104,6 +113,19 @@ struct sync_run {
  * sync_run_close() frees in each case. */
 int sync_run_open(struct sync_run *run, const struct sync_options *options);
 void sync_run_close(struct sync_run *run);
+
+/*
+ * Keeps others on this machine from changing the same zones at the same providers, from here until
+ * the end of sync_run_apply() (or sync_run_close()): call it before sync_run_plan() in runs that
+ * will apply.  Reads again what is in force, since another run may have brought that to the
+ * provider meanwhile.  Targets that another one keeps longer than `lock_wait_ms` fail with
+ * PROVIDER_CONFLICT and are left out.  False after an error was printed: nothing is to be changed.
+ *
+ * What others do is not held up while people are asked something: plan without locks, ask, and do
+ * the same in a second run with locks only if its digest is still that.
+ */
+bool sync_run_lock(struct sync_run *run);
+void sync_run_unlock(struct sync_run *run);
 
 /* Reads all targets and plans them. */
 void sync_run_plan(struct sync_run *run);
@@ -125,6 +147,16 @@ bool sync_run_digest(const struct sync_run *run, char out[SYNC_DIGEST]);
  * there is none.  Domains that the server does not know stay as configured. */
 bool sync_facts_read(struct sync_domain *domain, const char *socket, char *note, size_t size);
 void sync_facts_close(struct sync_domain *domain);
+
+/* Of all domains: from the server, else (unless `server_only`) from its store, else none. */
+void sync_run_read_facts(struct sync_run *run);
+
+/* Room for the facts of a domain, all unknown; false without memory. */
+bool sync_facts_make(struct sync_domain *domain);
+
+/* Fills in what the store of the machine's settings holds; false with `note` if it cannot be read
+ * (or there is none). */
+bool sync_facts_read_store(struct sync_run *run, char *note, size_t size);
 
 /* The commit of the current build, which came from the machine's `deploy: repository`.  False after
  * an error was printed. */

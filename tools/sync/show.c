@@ -233,6 +233,8 @@ static void show_count(const struct sync_target *t, bool verbose) {
 }
 
 static void show_note(const struct sync_run *run) {
+  if (run->facts && *run->note)
+    wrap_print("", 2, "Note: %s.", run->note);
   if (!run->facts)
     wrap_print("", 2,
                "Note: no server told what is in force (%s): weights and statuses are those "

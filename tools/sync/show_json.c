@@ -115,6 +115,6 @@ json_t *sync_json(const struct sync_run *run, const char *kind) {
   return json_pack("{s:i, s:s, s:s?, s:s, s:s?, s:s?, s:o, s:o, s:o}", "v", VERSION, "kind", kind,
                    "git", *run->commit.id ? run->commit.id : NULL, "actor", client_user(), "digest",
                    sync_run_digest(run, digest) ? digest : NULL, "note",
-                   run->facts ? NULL : run->note, "items", items, "providers", targets, "errors",
+                   *run->note ? run->note : NULL, "items", items, "providers", targets, "errors",
                    errors);
 }

@@ -9,6 +9,7 @@
 
 #include "base/fs.h"
 #include "tools/cli.h"
+#include "tools/sync/lock.h"
 #include "tools/sync/run.h"
 #include "zones/domain_json.h"
 
@@ -103,6 +104,9 @@ void round_run(const struct syncd_settings *settings, const char *provider,
       .settings = settings->file,
       .socket = settings->server,
       .provider = provider,
+      .locks = settings->locks ? settings->locks : SYNC_LOCK_FOLDER,
+      .lock_wait_ms = SYNC_LOCK_WAIT_MS,
+      .server_only = true,
       .args = (char **)(uintptr_t)domains,
       .arg_count = count,
   };
@@ -113,9 +117,15 @@ void round_run(const struct syncd_settings *settings, const char *provider,
       set_error(&results[i], PROVIDER_LOCAL, why);
     return;
   }
-  sync_run_plan(&run);
-  sync_run_apply(&run);
-  judge_all(&run, domains, count, results);
+  /* Outside of the mutex: one provider's lock is not to hold up another. */
+  if (sync_run_lock(&run) && run.facts) {
+    sync_run_plan(&run);
+    sync_run_apply(&run);
+    judge_all(&run, domains, count, results);
+  } else {
+    for (size_t i = 0; i < count; i++)
+      set_error(&results[i], PROVIDER_LOCAL, "what is in force is not known any more");
+  }
   sync_run_close(&run);
 }
 
@@ -166,7 +176,8 @@ static bool reopen(struct watch *watch, char *why) {
     sync_run_close(&watch->run);
   const struct sync_options options = {.config = watch->settings->config,
                                        .settings = watch->settings->file,
-                                       .socket = watch->settings->server};
+                                       .socket = watch->settings->server,
+                                       .server_only = true};
   watch->open = open_run(&watch->run, &options, why);
   watch->fresh = watch->open;
   memcpy(watch->build, build, sizeof build);

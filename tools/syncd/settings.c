@@ -46,10 +46,10 @@ static bool take_log(const struct reading *r, const struct yaml_node *value,
 
 static bool take_section(const struct reading *r, const struct yaml_node *section,
                          struct syncd_settings *settings) {
-  static const char *const names[] = {"control", "state", "config", "group", "log"};
+  static const char *const names[] = {"control", "state", "config", "group", "locks", "log"};
   enum { NAMES = sizeof names / sizeof *names, PLACES = NAMES - 1 };
   char **const places[PLACES] = {&settings->control, &settings->state, &settings->config,
-                                 &settings->group};
+                                 &settings->group, &settings->locks};
   if (section == NULL)
     return true;
   if (section->kind != YAML_MAP)
@@ -126,5 +126,6 @@ void syncd_settings_close(struct syncd_settings *settings) {
   free(settings->state);
   free(settings->config);
   free(settings->group);
+  free(settings->locks);
   *settings = (struct syncd_settings){0};
 }

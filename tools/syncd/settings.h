@@ -24,6 +24,7 @@ struct syncd_settings {
   char *control; /* our own socket */
   char *state;   /* folder of the queues */
   char *config;  /* directory of the configuration; NULL: the commit of the current build */
+  char *locks;   /* folder of the locks of providers; NULL: SYNC_LOCK_FOLDER */
   char *group;   /* whose members may use the socket, or NULL */
   enum log_format log;
 };
