@@ -109,7 +109,8 @@ static json_t *fidelity_json(const struct provider_fidelity *f) {
   json_t *out = json_object();
   for (int l = 0; l < PROVIDER_LAYERS; l++)
     json_object_set_new(out, provider_layer_name((enum provider_layer)l),
-                        json_pack("{s:s, s:s}", "grade", grades[f->grade[l]], "why", f->why[l]));
+                        json_pack("{s:s, s:f, s:s}", "grade", grades[f->grade[l]], "error",
+                                  f->error[l], "why", f->why[l]));
   return out;
 }
 

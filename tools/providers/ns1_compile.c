@@ -493,16 +493,22 @@ static void grade(struct provider_fidelity *f, enum provider_layer layer, enum p
 }
 
 static void judge_geo(const struct steer_domain *d, struct provider_fidelity *f) {
+  static const char placed[] = "clients are placed by its own location data";
+  static const char lists[] =
+      "clients are placed by its own location data, the continents AS, OC, NA and AN as lists of "
+      "countries: one of which only the continent is known is in `global`";
   for (uint32_t r = 0; r < d->region_count; r++)
     for (uint32_t i = 0; i < d->regions[r].atom_count; i++) {
       const struct steer_atom *atom = &d->regions[r].atoms[i];
+      bool is_place = atom->kind == ATOM_CONTINENT || atom->kind == ATOM_COUNTRY ||
+                      atom->kind == ATOM_SUBDIVISION;
       if (atom->kind == ATOM_SUBDIVISION && !subdivision_key(atom))
         grade(f, LAYER_GEO, FIDELITY_LOST, 1,
               "of subdivisions it knows the states of the US and the provinces of Canada only");
-      if (atom->kind == ATOM_CONTINENT && !georegion_of(atom->code))
-        grade(f, LAYER_GEO, FIDELITY_APPROX, 1,
-              "the continents AS, OC, NA and AN are lists of countries there: a client of which "
-              "only the continent is known is in `global`");
+      else if (atom->kind == ATOM_CONTINENT && !georegion_of(atom->code))
+        grade(f, LAYER_GEO, FIDELITY_APPROX, 1, lists);
+      else if (is_place && f->grade[LAYER_GEO] == FIDELITY_EXACT)
+        grade(f, LAYER_GEO, FIDELITY_APPROX, 1, placed);
     }
 }
 
@@ -512,7 +518,10 @@ static void judge_weights(const struct steer_domain *d, struct provider_fidelity
     for (int t = STEER_A; t <= STEER_AAAA; t++)
       if (d->offers[t] && address_count(&d->endpoints[i], (enum steer_type)t) > most)
         most = address_count(&d->endpoints[i], (enum steer_type)t);
-  if (most > 1)
+  if (most > 1 && d->answers > 1)
+    grade(f, LAYER_WEIGHT, FIDELITY_LOST, 1,
+          "answers with several endpoints: it draws single addresses, perhaps all of one endpoint");
+  else if (most > 1)
     grade(f, LAYER_WEIGHT, FIDELITY_APPROX, 1 - 1.0 / most,
           "an answer there is one address: of an endpoint with several one is drawn at a time; the "
           "endpoints' shares stay");

@@ -4,11 +4,15 @@
  * the weights, statuses and (if pushed) health in force.  It is the default answer of a copy of the
  * domain in which these facts are its configuration.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "steering/layers.h"
 #include "tools/providers/rfc2136_private.h"
+
+static const double ERROR_LEAST = 1e-9; /* below, it is rounding */
 
 /* Level 1 of `global`, and the place of its first entry among all weights. */
 struct top {
@@ -108,6 +112,65 @@ static void choose(struct copy *c, const struct provider_domain *domain, enum st
 
 /* ---- fidelity ------------------------------------------------------------------------------- */
 
+/* The addresses of an endpoint among the records; a host name is one, if it is the one. */
+static uint32_t record_count(const struct copy *c, uint32_t entry, enum steer_type type) {
+  const struct steer_entry *e = &c->level.entries[entry];
+  const struct steer_endpoint *endpoint = &c->endpoints[e->endpoint];
+  return type == STEER_A ? endpoint->addr4_count : type == STEER_AAAA ? endpoint->addr6_count : 1;
+}
+
+/* Which of the entries are in the answer: as zones/default_answer.h has it. */
+static void mark_answered(const struct copy *c, enum steer_type type, bool *answered) {
+  const struct steer_entry *entries = c->level.entries;
+  uint32_t best = UINT32_MAX;
+  bool any = false;
+  for (uint32_t i = 0; i < c->level.entry_count; i++) {
+    answered[i] = entries[i].weight > 0 && c->endpoints[entries[i].endpoint].enabled &&
+                  steer_endpoint_has(&c->endpoints[entries[i].endpoint], type);
+    any = any || answered[i];
+  }
+  for (uint32_t i = 0; !any && i < c->level.entry_count; i++)
+    answered[i] = steer_endpoint_has(&c->endpoints[entries[i].endpoint], type);
+  for (uint32_t i = 0; type == STEER_CNAME && i < c->level.entry_count; i++) {
+    bool better = answered[i] && (best == UINT32_MAX || entries[i].weight > entries[best].weight);
+    best = better ? i : best;
+  }
+  for (uint32_t i = 0; type == STEER_CNAME && i < c->level.entry_count; i++)
+    answered[i] = i == best;
+}
+
+static double drawn_share(const struct draw_table *table, uint16_t endpoint) {
+  for (uint16_t i = 0; i < table->count; i++)
+    if (table->items[i].endpoint == endpoint)
+      return (double)(table->items[i].up_to - (i ? table->items[i - 1].up_to : 0)) / table->total;
+  return 0;
+}
+
+/* The largest error of a share for clients in `global`, who take any one of the addresses. */
+static double share_error(const struct copy *c, const struct provider_domain *domain,
+                          uint32_t region, enum steer_type type) {
+  struct draw_table *table = draw_table_build(domain->steer, region, type, &domain->facts);
+  bool *answered = calloc(c->level.entry_count + 1, sizeof *answered);
+  uint32_t total = 0;
+  double most = 0;
+  double in_level = 0;
+  if (table && answered) {
+    mark_answered(c, type, answered);
+    for (uint32_t i = 0; i < c->level.entry_count; i++)
+      total += answered[i] ? record_count(c, i, type) : 0;
+    for (uint32_t i = 0; i < c->level.entry_count; i++) {
+      double drawn = drawn_share(table, c->level.entries[i].endpoint);
+      double given = answered[i] ? (double)record_count(c, i, type) / total : 0;
+      in_level += drawn;
+      most = fmax(most, fabs(drawn - given));
+    }
+    most = fmax(most, 1 - in_level); /* a share that another level has */
+  }
+  free(table);
+  free(answered);
+  return most;
+}
+
 static void grade(struct provider_fidelity *f, enum provider_layer layer, enum provider_grade value,
                   double error, const char *why) {
   f->grade[layer] = value;
@@ -115,28 +178,47 @@ static void grade(struct provider_fidelity *f, enum provider_layer layer, enum p
   snprintf(f->why[layer], sizeof f->why[layer], "%s", why);
 }
 
-/* Only what the domain uses can be lost. */
-static void judge(const struct provider_domain *domain, const struct copy *c,
-                  struct provider_fidelity *f) {
-  const struct steer_domain *d = domain->steer;
+/* Checks of its own, or an endpoint that was said to be down. */
+static bool has_health(const struct provider_domain *domain) {
+  if (domain->health)
+    return true;
+  for (uint32_t e = 0; domain->facts.status && e < domain->steer->endpoint_count; e++)
+    if (domain->facts.status[e].health4 == HEALTH_DOWN ||
+        domain->facts.status[e].health6 == HEALTH_DOWN)
+      return true;
+  return false;
+}
+
+/* How many can be drawn in level 1, and whether their weights differ; with all weights 0 all can.
+ */
+static uint32_t count_drawn(const struct copy *c, bool *differ) {
   uint32_t used = 0;
   uint16_t weight = 0;
-  bool differ = false;
-  bool levels = false;
-  memset(f, 0, sizeof *f);
-  for (uint32_t r = 0; r < d->region_count; r++)
-    levels = levels || d->regions[r].level_count > 1;
+  *differ = false;
   for (uint32_t i = 0; i < c->level.entry_count; i++) {
     uint16_t w = c->level.entries[i].weight;
     if (w == 0)
       continue;
-    differ = differ || (used > 0 && w != weight);
+    *differ = *differ || (used > 0 && w != weight);
     weight = w;
     used++;
   }
+  return used > 0 ? used : c->level.entry_count;
+}
+
+/* Only what the domain uses can be lost.  `error`: of shares as they are now. */
+static void judge(const struct provider_domain *domain, const struct copy *c, double error,
+                  struct provider_fidelity *f) {
+  const struct steer_domain *d = domain->steer;
+  bool differ;
+  uint32_t used = count_drawn(c, &differ);
+  bool levels = false;
+  for (uint32_t r = 0; r < d->region_count; r++)
+    levels = levels || d->regions[r].level_count > 1;
+  memset(f, 0, sizeof *f);
   if (d->region_count > 1)
     grade(f, LAYER_GEO, FIDELITY_LOST, 1, "static records: every client gets those of `global`");
-  if (domain->health && domain->pushed)
+  if (has_health(domain) && domain->pushed)
     grade(f, LAYER_STATUS, FIDELITY_APPROX, used > 1 ? 1.0 / used : 1,
           "static records: an endpoint that goes down stays until the next sync, and the TTL");
   else if (domain->health)
@@ -151,6 +233,10 @@ static void judge(const struct provider_domain *domain, const struct copy *c,
   else if (differ)
     grade(f, LAYER_WEIGHT, FIDELITY_LOST, 1,
           "static records: all endpoints of level 1 in one answer, with equal shares");
+  else if (!levels && error > ERROR_LEAST)
+    grade(f, LAYER_WEIGHT, FIDELITY_APPROX, error,
+          "static records: all addresses of level 1 in one answer, each with the same share; those "
+          "of endpoints that are off too where no other has a weight");
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -162,6 +248,7 @@ bool rfc2136_compile(const struct provider_domain *domain, struct provider_objec
   memset(fidelity, 0, sizeof *fidelity);
   if (!find_top(domain->steer, &top))
     return true;
+  double error = 0;
   bool ok = copy_open(&c, domain, &top);
   for (int t = 0; ok && t < STEER_TYPES; t++) {
     struct provider_fidelity ignored;
@@ -171,9 +258,10 @@ bool rfc2136_compile(const struct provider_domain *domain, struct provider_objec
     choose(&c, domain, (enum steer_type)t);
     one.steer = &c.domain;
     ok = provider_compile_default(&one, out, &ignored);
+    error = fmax(error, share_error(&c, domain, top.region, (enum steer_type)t));
   }
   if (ok)
-    judge(domain, &c, fidelity);
+    judge(domain, &c, error, fidelity);
   copy_close(&c);
   return ok;
 }
