@@ -2,6 +2,7 @@
 /* The commands of `sync`; they are in tools/sync/. */
 #include "tools/cli_group.h"
 #include "tools/commands.h"
+#include "tools/sync/migrate.h"
 #include "tools/sync/run.h"
 #include "tools/sync/verify.h"
 
@@ -12,6 +13,7 @@ int command_sync(int argc, char **argv) {
       {"drift", sync_drift_command, "where providers differ from the configuration"},
       {"import", sync_import_command, "write as configuration what a provider holds"},
       {"verify", sync_verify_command, "ask their name servers, and compare with the model"},
+      {"migrate", sync_migrate_command, "move a zone from one provider to another"},
   };
   static const struct cli_group group = {
       .name = "sluice sync",

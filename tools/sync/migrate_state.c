@@ -24,13 +24,14 @@ json_t *migrate_encode(const struct migrate_state *s) {
   return json_pack("{s:i, s:s, s:s, s:s, s:b, s:s, s:O, s:O, s:O, s:O, s:O, s:I, s:I, s:I, s:I, "
                    "s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:O}",
                    "v", VERSION, "zone", s->zone, "from", s->from, "to", s->to, "back",
-                   (int)s->back, "phase", migrate_phase_name(s->phase), "old", s->old, "new", s->new,
-                   "others", s->others, "apex", s->apex, "parent", s->parent, "apex_since",
-                   (json_int_t)s->apex_since, "parent_since", (json_int_t)s->parent_since, "changed",
-                   (json_int_t)s->changed, "apex_ttl", (json_int_t)s->apex_ttl, "parent_ttl",
-                   (json_int_t)s->parent_ttl, "negative_ttl", (json_int_t)s->negative_ttl, "settle",
-                   (json_int_t)s->settle, "started", (json_int_t)s->started, "made", (int)s->made,
-                   "deleted", (int)s->deleted, "rebase", (int)s->rebase, "parents", s->parents);
+                   (int)s->back, "phase", migrate_phase_name(s->phase), "old", s->old, "new",
+                   s->new, "others", s->others, "apex", s->apex, "parent", s->parent, "apex_since",
+                   (json_int_t)s->apex_since, "parent_since", (json_int_t)s->parent_since,
+                   "changed", (json_int_t)s->changed, "apex_ttl", (json_int_t)s->apex_ttl,
+                   "parent_ttl", (json_int_t)s->parent_ttl, "negative_ttl",
+                   (json_int_t)s->negative_ttl, "settle", (json_int_t)s->settle, "started",
+                   (json_int_t)s->started, "made", (int)s->made, "deleted", (int)s->deleted,
+                   "rebase", (int)s->rebase, "parents", s->parents);
 }
 
 static bool wrong(char *why, const char *key, const char *what) {

@@ -44,28 +44,28 @@ enum migrate_phase {
 enum { MIGRATE_PHASES = MIGRATE_DONE + 1, MIGRATE_WHY = 1024, MIGRATE_SETTLE = 3600 };
 
 struct migrate_state {
-  char *zone;     /* absolute, lower case, final dot */
+  char *zone;      /* absolute, lower case, final dot */
   char *from, *to; /* providers */
-  bool back;      /* the roles are exchanged: to `from` alone */
+  bool back;       /* the roles are exchanged: to `from` alone */
   enum migrate_phase phase;
-  json_t *old, *new; /* name servers of `from` and of `to` (nameset.h) */
-  json_t *others;    /* of other providers, which stay */
-  json_t *apex, *parent; /* the NS RRsets as they were last the same everywhere */
+  json_t *old, *new;                /* name servers of `from` and of `to` (nameset.h) */
+  json_t *others;                   /* of other providers, which stay */
+  json_t *apex, *parent;            /* the NS RRsets as they were last the same everywhere */
   int64_t apex_since, parent_since; /* since when this is seen; 0: since before this direction */
-  int64_t changed;       /* the last change of this half (in or out); 0: none was needed */
+  int64_t changed; /* the last change of this half (in or out); 0: none was needed */
   uint32_t apex_ttl, parent_ttl, negative_ttl; /* the largest seen, seconds */
-  uint32_t settle;       /* seconds between two name servers of a phase, at most the TTL */
+  uint32_t settle; /* seconds between two name servers of a phase, at most the TTL */
   int64_t started;
-  bool made;    /* the zone was made at `to` by this migration */
-  bool deleted; /* the zone was deleted at `from` */
-  bool rebase;  /* the NS RRsets that are seen next are the ones to go on from */
+  bool made;       /* the zone was made at `to` by this migration */
+  bool deleted;    /* the zone was deleted at `from` */
+  bool rebase;     /* the NS RRsets that are seen next are the ones to go on from */
   json_t *parents; /* texts for ask_resolve(): the parent's name servers; empty: to be found */
 };
 
 /* An NS RRset as several name servers tell it. */
 struct migrate_seen {
-  json_t *all; /* names that all of them have */
-  json_t *any; /* names that one of them has */
+  json_t *all;  /* names that all of them have */
+  json_t *any;  /* names that one of them has */
   uint32_t ttl; /* the largest */
 };
 
@@ -79,10 +79,10 @@ enum migrate_act {
   MIGRATE_DO_CHECK,
   MIGRATE_DO_FILL,
   MIGRATE_DO_VERIFY,
-  MIGRATE_DO_APEX,   /* `name` into (in phases that end in -in) or out of the NS RRset of the apex */
-  MIGRATE_DO_PARENT, /* the same for the delegation */
-  MIGRATE_DO_WAIT,   /* until `until` */
-  MIGRATE_DO_NEXT,   /* the phase is over: migrate_advance() */
+  MIGRATE_DO_APEX, /* `name` into (in phases that end in -in) or out of the NS RRset of the apex */
+  MIGRATE_DO_PARENT,  /* the same for the delegation */
+  MIGRATE_DO_WAIT,    /* until `until` */
+  MIGRATE_DO_NEXT,    /* the phase is over: migrate_advance() */
   MIGRATE_DO_NOTHING, /* done */
 };
 
@@ -103,7 +103,8 @@ const char *migrate_in_provider(const struct migrate_state *state);
 const char *migrate_out_provider(const struct migrate_state *state);
 
 /* Takes over what was seen.  *changed: the state is another one and to be saved.  False if an NS
- * RRset was changed by somebody else (in `why`, MIGRATE_WHY octets); the state is as before then. */
+ * RRset was changed by somebody else (in `why`, MIGRATE_WHY octets); the state is as before then.
+ */
 bool migrate_note(struct migrate_state *state, const struct migrate_view *view, bool *changed,
                   char *why);
 

@@ -128,8 +128,7 @@ static bool rebase(struct migrate_state *s, const struct migrate_view *view, cha
   if (!others || !nameset_equal(view->apex.all, view->apex.any) ||
       !nameset_equal(view->parent.all, view->parent.any)) {
     json_decref(others);
-    snprintf(why, MIGRATE_WHY, "the NS records of %.255s are not yet the same everywhere",
-             s->zone);
+    snprintf(why, MIGRATE_WHY, "the NS records of %.255s are not yet the same everywhere", s->zone);
     return false;
   }
   json_decref(s->others);

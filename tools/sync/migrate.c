@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sluice sync migrate`. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "tools/cli.h"
+#include "tools/client.h"
+#include "tools/endpoints/times.h"
+#include "tools/machine.h"
+#include "tools/sync/migrate.h"
+#include "tools/sync/nameset.h"
+#include "tools/wrap.h"
+
+enum {
+  TRIES = 4,     /* of a step that fails for a reason that may pass */
+  POLL_MS = 200, /* the first look for a change; each later than the one before, up to: */
+  POLL_MOST_MS = 10000,
+  LEVEL_MS = 60000,   /* how often steered names are brought level while it waits */
+  UNSEEN_MS = 300000, /* a change of ours that is not seen for so long has failed */
+  UNSEEN_ONCE_MS = 10000,
+};
+
+struct flags {
+  struct sync_options options;
+  const char *from, *to, *ns, *parent, *state, *settle;
+  bool back, forward, as_is, once, status, plan, dry_run, yes, json, delete_old;
+  bool leave_records, take_over, allow_large, as_configured;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+  (void)number;
+  interrupted = 1;
+}
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void sleep_ms(int64_t ms) {
+  if (ms > 0 && !interrupted)
+    poll(NULL, 0, ms < INT32_MAX ? (int)ms : INT32_MAX);
+}
+
+/* ---- one step ------------------------------------------------------------------------------- */
+
+enum outcome {
+  WENT_ON,
+  WAITS, /* until `until` */
+  TOLD,  /* until somebody does what `todo` says */
+  ENDED,
+  FAILED,
+};
+
+struct runner {
+  struct migrate_job *job;
+  const struct flags *flags;
+  const char *path;
+  int64_t until;
+};
+
+static bool save(const struct runner *r) {
+  char why[MIGRATE_WHY];
+  return migrate_save(&r->job->state, r->path, why) ||
+         migrate_fail(r->job, "the state cannot be kept: %s", why);
+}
+
+/* The name servers are looked for once in a run; the configuration may be another one later. */
+static bool know_servers(struct migrate_job *job) {
+  struct sync_run run;
+  if (job->host_count > 0)
+    return true;
+  bool ok = migrate_run_open(job, &run, job->state.apex, NULL) && migrate_find(job, &run);
+  migrate_run_close(&run);
+  return ok;
+}
+
+/* What is seen, taken over into the state. */
+static bool look(const struct runner *r, struct migrate_view *view) {
+  struct migrate_job *job = r->job;
+  char why[MIGRATE_WHY];
+  bool changed = false;
+  const char *skip = job->state.phase == MIGRATE_FILL ? migrate_in_provider(&job->state) : NULL;
+  *view = (struct migrate_view){0};
+  if (!know_servers(job) || !migrate_look(job, skip, view))
+    return false;
+  view->now = now_ms();
+  if (!migrate_note(&job->state, view, &changed, why))
+    return migrate_fail(job, "%s", why);
+  return !changed || save(r);
+}
+
+static bool has_moved(const struct migrate_state *s, const char *name) {
+  bool apex = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_APEX_OUT;
+  bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
+  return nameset_has(apex ? s->apex : s->parent, name) == in;
+}
+
+/* Looks until the change is seen everywhere. */
+static enum outcome wait_seen(struct runner *r, const char *name) {
+  struct migrate_job *job = r->job;
+  int64_t begun = now_ms();
+  bool told = job->todo[0] != '\0';
+  int64_t most = r->flags->once ? UNSEEN_ONCE_MS : UNSEEN_MS;
+  for (int64_t pause = POLL_MS; !interrupted;
+       pause = pause * 2 < POLL_MOST_MS ? pause * 2 : POLL_MOST_MS) {
+    struct migrate_view view;
+    bool ok = look(r, &view);
+    bool passing = job->passing;
+    migrate_view_close(&view);
+    if (!ok && !passing)
+      return FAILED;
+    if (ok && has_moved(&job->state, name))
+      return WENT_ON;
+    if (told && r->flags->once)
+      return TOLD;
+    if (!told && now_ms() - begun > most)
+      return ok ? (migrate_fail(job,
+                                "%.255s was set, but is not seen at all name servers yet; run "
+                                "this again later",
+                                name),
+                   FAILED)
+                : FAILED;
+    sleep_ms(pause);
+  }
+  return WENT_ON;
+}
+
+static enum outcome move(struct runner *r, const struct migrate_action *action,
+                         const struct migrate_view *view) {
+  struct migrate_job *job = r->job;
+  const struct migrate_state *s = &job->state;
+  bool apex = action->act == MIGRATE_DO_APEX;
+  bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
+  char name[NAME_MAX_TEXT];
+  const struct migrate_seen *seen = apex ? &view->apex : &view->parent;
+  snprintf(name, sizeof name, "%s", action->name);
+  json_t *one = json_pack("[s]", name);
+  json_t *wanted = in ? nameset_union(seen->any, one) : nameset_minus(seen->all, one);
+  json_decref(one);
+  migrate_show_action(job, action);
+  cli_flush();
+  bool ok = wanted ? json_array_size(wanted) > 0 : migrate_fail(job, "out of memory");
+  job->todo[0] = '\0';
+  ok = ok && (apex ? migrate_do_apex(job, wanted) : migrate_do_parent(job, wanted));
+  json_decref(wanted);
+  if (!ok)
+    return FAILED;
+  if (job->todo[0])
+    for (char *line = strtok(job->todo, "\n"); line; line = strtok(NULL, "\n"))
+      wrap_print("", 13, "%s", line);
+  cli_flush();
+  enum outcome outcome = wait_seen(r, name);
+  if (outcome == WENT_ON && !interrupted)
+    wrap_print("", 13, "seen everywhere");
+  return outcome;
+}
+
+static bool do_phase(struct runner *r, enum migrate_act act) {
+  struct migrate_view view = {0};
+  bool ok = act == MIGRATE_DO_CHECK || look(r, &view);
+  migrate_view_close(&view);
+  if (!ok)
+    return false;
+  switch (act) {
+  case MIGRATE_DO_CHECK:
+    return migrate_do_check(r->job);
+  case MIGRATE_DO_FILL:
+    return migrate_do_fill(r->job);
+  default:
+    return migrate_do_verify(r->job);
+  }
+}
+
+static enum outcome advance(const struct runner *r) {
+  migrate_advance(&r->job->state);
+  return save(r) ? WENT_ON : FAILED;
+}
+
+/* What a phase of NS records wants, by what is seen. */
+static enum outcome step_moves(struct runner *r) {
+  struct migrate_view view;
+  struct migrate_action action;
+  enum outcome outcome = FAILED;
+  if (look(r, &view)) {
+    migrate_next(&r->job->state, &view, view.now, &action);
+    r->until = action.until;
+    outcome = action.act == MIGRATE_DO_NEXT   ? advance(r)
+              : action.act == MIGRATE_DO_WAIT ? WAITS
+                                              : move(r, &action, &view);
+  }
+  migrate_view_close(&view);
+  return outcome;
+}
+
+static enum outcome step(struct runner *r) {
+  struct migrate_job *job = r->job;
+  struct migrate_action action;
+  job->why[0] = '\0';
+  job->passing = false;
+  migrate_next(&job->state, NULL, now_ms(), &action);
+  r->until = action.until;
+  switch (action.act) {
+  case MIGRATE_DO_CHECK:
+  case MIGRATE_DO_FILL:
+  case MIGRATE_DO_VERIFY:
+    migrate_show_action(job, &action);
+    cli_flush();
+    return do_phase(r, action.act) ? advance(r) : FAILED;
+  case MIGRATE_DO_WAIT:
+    return WAITS;
+  case MIGRATE_DO_NOTHING:
+    return ENDED;
+  case MIGRATE_DO_NEXT:
+    if (job->state.phase == MIGRATE_WAIT_IN || job->state.phase == MIGRATE_WAIT_OUT)
+      return advance(r);
+    return step_moves(r);
+  default:
+    return step_moves(r);
+  }
+}
+
+/* ---- all steps ------------------------------------------------------------------------------ */
+
+/* Waits, and brings the new provider level where nobody else does. */
+static void wait_until(struct runner *r) {
+  struct migrate_action action = {.act = MIGRATE_DO_WAIT, .until = r->until};
+  migrate_show_action(r->job, &action);
+  cli_flush();
+  for (int64_t now = now_ms(); now < r->until && !interrupted; now = now_ms()) {
+    bool level = !r->job->listed && r->until - now > LEVEL_MS;
+    sleep_ms(level ? LEVEL_MS : r->until - now);
+    if (level && !interrupted && !migrate_do_level(r->job))
+      cli_error("%s", r->job->why);
+  }
+}
+
+static int failed(const struct runner *r) {
+  const struct migrate_job *job = r->job;
+  cli_error("%s", job->why);
+  if (job->state.phase > MIGRATE_FILL)
+    cli_error("stopped at %s; the same command goes on from here, --back goes back to %s",
+              migrate_phase_name(job->state.phase), migrate_out_provider(&job->state));
+  return job->changed ? CLI_PARTIAL : CLI_FAILED;
+}
+
+static int later(const struct runner *r, enum outcome outcome) {
+  char time[TIMES_TEXT];
+  if (outcome == WAITS)
+    wrap_print("next", 13, "at %s: run `sluice sync migrate %s` again",
+               times_utc((r->until + 999) / 1000, time), r->job->zone);
+  else
+    wrap_print("next", 13, "when that is done: run `sluice sync migrate %s` again", r->job->zone);
+  return CLI_PARTIAL;
+}
+
+static int run_steps(struct runner *r) {
+  unsigned tries = 0;
+  while (!interrupted) {
+    enum outcome outcome = step(r);
+    if (outcome == ENDED)
+      return CLI_DONE;
+    if (interrupted)
+      break;
+    if (outcome == FAILED && r->job->passing && !r->flags->once && ++tries < TRIES) {
+      wrap_print("", 13, "%s; tries again", r->job->why);
+      cli_flush();
+      sleep_ms(INT64_C(500) << tries);
+      continue;
+    }
+    if (outcome == FAILED)
+      return failed(r);
+    tries = 0;
+    if (outcome == TOLD || (outcome == WAITS && r->flags->once))
+      return later(r, outcome);
+    if (outcome == WAITS)
+      wait_until(r);
+  }
+  cli_error("interrupted at %s; the same command goes on from here",
+            migrate_phase_name(r->job->state.phase));
+  return CLI_PARTIAL;
+}
+
+/* ---- beginning ------------------------------------------------------------------------------ */
+
+static char *state_folder(const struct flags *f) {
+  struct machine machine;
+  if (f->state)
+    return strdup(f->state);
+  if (!machine_read(&machine, f->options.settings))
+    return NULL;
+  char *folder = machine.state ? fs_join(machine.state, "migrate") : NULL;
+  machine_close(&machine);
+  if (!folder)
+    cli_error("the machine's settings do not say where state is kept (`state:`); name a folder by "
+              "--state DIR");
+  return folder;
+}
+
+static int begin(struct migrate_job *job, const struct flags *f) {
+  struct migrate_state *s = &job->state;
+  migrate_close(s);
+  if (!f->from || !f->to)
+    return cli_usage("no migration of %s is under way; begin one with --from A --to B", job->zone);
+  if (f->back || f->forward || f->as_is)
+    return cli_usage("no migration of %s is under way, so there is no way back", job->zone);
+  if (strcmp(f->from, f->to) == 0)
+    return cli_usage("--from and --to are the same provider");
+  if (strpbrk(f->from, ",/ ") || strpbrk(f->to, ",/ ") || strlen(f->from) + strlen(f->to) > 250)
+    return cli_usage("--from and --to take one provider each");
+  if (!migrate_open(s))
+    return CLI_FAILED;
+  s->zone = strdup(job->zone);
+  s->from = strdup(f->from);
+  s->to = strdup(f->to);
+  s->started = now_ms();
+  return s->zone && s->from && s->to ? CLI_DONE : CLI_FAILED;
+}
+
+static int take_options(struct migrate_job *job, const struct flags *f) {
+  int64_t seconds;
+  if (f->settle && strcmp(f->settle, "0") == 0) {
+    job->state.settle = 0;
+  } else if (f->settle) {
+    if (!times_read_span(f->settle, &seconds) || seconds > INT32_MAX)
+      return cli_usage("--settle takes a time such as 90s, 30m or 2h (or 0)");
+    job->state.settle = (uint32_t)seconds;
+  }
+  if (f->parent)
+    json_array_clear(job->state.parents);
+  for (const char *at = f->parent; at;) {
+    size_t len = strcspn(at, ",");
+    if (len == 0 || len > 255 ||
+        json_array_append_new(job->state.parents, json_stringn(at, len)) != 0)
+      return cli_usage("--parent takes name servers: ADDRESS[@PORT],...");
+    at = at[len] == ',' ? at + len + 1 : NULL;
+  }
+  if (f->ns && !(job->names = nameset_parse(f->ns)))
+    return cli_usage("--ns takes host names of name servers: NAME,...");
+  return CLI_DONE;
+}
+
+/* A state that is there goes on, if it is of the same migration. */
+static int resume(struct migrate_job *job, const struct flags *f) {
+  struct migrate_state *s = &job->state;
+  bool same = (!f->from || strcmp(f->from, s->from) == 0) && (!f->to || strcmp(f->to, s->to) == 0);
+  bool over = s->phase == MIGRATE_DONE;
+  if (over && f->from && f->to && !f->back && !f->forward && (!same || s->back))
+    return begin(job, f);
+  if (!same)
+    return cli_usage("a migration of %s from %s to %s is under way (%s); let it end, or go back by "
+                     "--back",
+                     job->zone, s->from, s->to, migrate_phase_name(s->phase));
+  if (f->back && s->deleted)
+    return cli_usage("%s has been deleted at %s: there is no way back; begin one with --from %s "
+                     "--to %s",
+                     job->zone, s->from, s->to, s->from);
+  if (f->back || f->forward || f->as_is)
+    migrate_turn(s, f->as_is ? s->back : f->back);
+  return CLI_DONE;
+}
+
+static bool ask(const struct migrate_job *job) {
+  char line[16] = "";
+  fprintf(stderr, "Move %s from %s to %s? (yes or no) ", job->zone, job->state.from, job->state.to);
+  fflush(stderr);
+  if (fgets(line, sizeof line, stdin) && (strcmp(line, "yes\n") == 0 || strcmp(line, "y\n") == 0))
+    return true;
+  cli_error("nothing was changed");
+  return false;
+}
+
+/* Shows what is to come, and gets the consent for it. */
+static int consent(struct migrate_job *job, const struct flags *f) {
+  bool only = f->plan || f->dry_run;
+  job->dry = true;
+  bool ok = migrate_do_check(job);
+  job->dry = false;
+  if (!ok) {
+    cli_error("%s", job->why);
+    return CLI_FAILED;
+  }
+  migrate_show_plan(job);
+  if (!cli_flush())
+    return CLI_FAILED;
+  if (only)
+    return CLI_DONE;
+  if (!f->yes && !isatty(STDIN_FILENO)) {
+    cli_error("nothing was changed: without a terminal, --yes says that this is wanted");
+    return CLI_FAILED;
+  }
+  return f->yes || ask(job) ? CLI_DONE : CLI_FAILED;
+}
+
+static int delete_old(struct runner *r) {
+  struct migrate_job *job = r->job;
+  if (job->state.back || job->state.deleted)
+    return CLI_DONE;
+  if (!migrate_do_delete(job)) {
+    cli_error("%s", job->why);
+    return job->changed ? CLI_PARTIAL : CLI_FAILED;
+  }
+  job->state.deleted = true;
+  wrap_print("", 13, "The zone was deleted at %s.", job->state.from);
+  if (save(r))
+    return CLI_DONE;
+  cli_error("%s", job->why);
+  return CLI_PARTIAL;
+}
+
+static int go(struct runner *r) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  if (!save(r)) {
+    cli_error("%s", r->job->why);
+    return CLI_FAILED;
+  }
+  int status = run_steps(r);
+  if (status != CLI_DONE)
+    return status;
+  if (r->flags->delete_old)
+    status = delete_old(r);
+  if (status == CLI_DONE)
+    migrate_show_end(r->job);
+  return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int show_status(const struct migrate_job *job, const struct flags *f, bool found) {
+  if (!found) {
+    cli_error("no migration of %s is under way", job->zone);
+    return CLI_FAILED;
+  }
+  if (!f->json) {
+    migrate_show_status(&job->state, now_ms());
+    return cli_flush() ? CLI_DONE : CLI_FAILED;
+  }
+  json_t *document = migrate_status_json(&job->state, now_ms());
+  bool ok = document && cli_print_json(document);
+  json_decref(document);
+  return ok && cli_flush() ? CLI_DONE : CLI_FAILED;
+}
+
+static int work(struct migrate_job *job, const struct flags *f, const char *path) {
+  char why[MIGRATE_WHY];
+  bool found = false;
+  struct runner r = {.job = job, .flags = f, .path = path};
+  if (!migrate_open(&job->state) || !migrate_load(&job->state, path, &found, why)) {
+    cli_error("%s", found ? why : "out of memory");
+    return CLI_FAILED;
+  }
+  if (f->status)
+    return show_status(job, f, found);
+  int status = found ? resume(job, f) : begin(job, f);
+  bool fresh = status == CLI_DONE && job->state.phase == MIGRATE_CHECK;
+  if (status == CLI_DONE)
+    status = take_options(job, f);
+  if (status == CLI_DONE && !fresh && (f->plan || f->dry_run)) {
+    migrate_show_status(&job->state, now_ms());
+    return cli_flush() ? CLI_DONE : CLI_FAILED;
+  }
+  if (status == CLI_DONE && fresh)
+    status = consent(job, f);
+  return status == CLI_DONE && !f->plan && !f->dry_run ? go(&r) : status;
+}
+
+static bool take_zone(struct migrate_job *job, const char *text) {
+  uint8_t wire[NAME_BUF];
+  uint8_t lower[NAME_BUF];
+  const char *why;
+  if (name_from_text(wire, text, strlen(text), NULL, &why) == 0)
+    return false;
+  name_copy_lower(lower, wire);
+  name_to_text(job->zone, lower);
+  return true;
+}
+
+static int migrate(const struct flags *f, const char *zone) {
+  struct migrate_job job = {.options = f->options,
+                            .leave_records = f->leave_records,
+                            .take_over = f->take_over,
+                            .allow_large = f->allow_large,
+                            .as_configured = f->as_configured};
+  char why[FS_WHY];
+  char reason[MIGRATE_WHY];
+  if (!take_zone(&job, zone))
+    return cli_usage("%s is no name of a zone", zone);
+  char *folder = state_folder(f);
+  char *path = folder ? migrate_path(folder, job.zone) : NULL;
+  int lock = -1;
+  int status = CLI_FAILED;
+  bool look_only = f->status || f->plan || f->dry_run;
+  if (path && !look_only && !fs_make_dirs(folder, why))
+    cli_error("%s", why);
+  else if (path && !look_only && (lock = migrate_lock(path, reason)) < 0)
+    cli_error("%s", reason);
+  else if (path)
+    status = work(&job, f, path);
+  if (lock >= 0)
+    close(lock);
+  free(path);
+  free(folder);
+  migrate_job_close(&job);
+  return status;
+}
+
+static int check(struct flags *f) {
+  if (!f->options.git != !f->options.commit)
+    return cli_usage("--git and --commit go together; give both");
+  if (f->options.git && f->options.config)
+    return cli_usage("--config and --git exclude each other; give one");
+  if (f->back + f->forward + f->as_is > 1)
+    return cli_usage("--back, --forward and --as-is exclude each other; give one");
+  if (f->delete_old && f->back)
+    return cli_usage("--delete-old and --back exclude each other; give one");
+  return CLI_DONE;
+}
+
+int sync_migrate_command(int argc, char **argv) {
+  struct flags f = {0};
+  const struct cli_option options[] = {
+      {"from", "PROVIDER", "the provider that has the zone", &f.from, NULL},
+      {"to", "PROVIDER", "the provider that gets it", &f.to, NULL},
+      {"plan", NULL, "show all steps, change nothing", NULL, &f.plan},
+      {"dry-run", NULL, "the same", NULL, &f.dry_run},
+      {"status", NULL, "show where it is, and what comes next and when", NULL, &f.status},
+      {"yes", NULL, "do not ask before it begins", NULL, &f.yes},
+      {"once", NULL, "do what can be done now; exit status 3 if\nthere is more to come, and when",
+       NULL, &f.once},
+      {"back", NULL, "go back to the first provider, step by step", NULL, &f.back},
+      {"forward", NULL, "turn forward again after --back", NULL, &f.forward},
+      {"as-is", NULL, "go on from the NS records as they are now,\nwhoever changed them", NULL,
+       &f.as_is},
+      {"delete-old", NULL, "at the end delete the zone at the first\nprovider", NULL,
+       &f.delete_old},
+      {"ns", "NAME[,NAME...]", "the name servers of the new provider, where\nthey are not known",
+       &f.ns, NULL},
+      {"parent", "ADDR[@PORT][,...]", "name servers of the parent zone (default:\nas found)",
+       &f.parent, NULL},
+      {"settle", "TIME",
+       "the pause between two name servers of a step\n(default: their TTL, at most "
+       "1h)",
+       &f.settle, NULL},
+      {"leave-records", NULL, "leave behind what the configuration does\nnot have", NULL,
+       &f.leave_records},
+      {"take-over", NULL, "also change records that somebody else made\nat the new provider", NULL,
+       &f.take_over},
+      {"allow-large", NULL, "also change more than 30 % of a zone that is\nthere already", NULL,
+       &f.allow_large},
+      {"as-configured", NULL,
+       "without a server that tells what was set by\nhand: use the "
+       "configuration's weights",
+       NULL, &f.as_configured},
+      {"state", "DIR", "where its state is kept (default: migrate/ in\n`state:` of the settings)",
+       &f.state, NULL},
+      {"config", "DIR", "the configuration directory (default: the\ncommit of the current build)",
+       &f.options.config, NULL},
+      {"git", "REPO", "the configuration in this git repository", &f.options.git, NULL},
+      {"commit", "REV", "which commit of it", &f.options.commit, NULL},
+      {"settings", "FILE", MACHINE_HELP, &f.options.settings, NULL},
+      {"socket", "PATH", CLIENT_SOCKET_HELP, &f.options.socket, NULL},
+      {"json", NULL, "print JSON (with --status)", NULL, &f.json},
+  };
+  const struct cli_spec spec = {
+      .usage = "sluice sync migrate ZONE --from A --to B [--yes] [--once]\n"
+               "sluice sync migrate ZONE [--once | --status | --back]",
+      .about = "Moves a zone from one provider to another without a failed lookup: makes it at B\n"
+               "and verifies B's answers, then moves the NS records one by one, first those of\n"
+               "the apex, then the delegation in the parent zone, waits as long as resolvers may\n"
+               "know the old ones, and takes A's out in the same way.  What it is doing is told\n"
+               "from what name servers answer, so it may be stopped at any time; without --from\n"
+               "and --to it goes on.  Anything unexpected stops it before the next change.\n"
+               "Exit status: 3 if it is not at its end.",
+      .examples = "sluice sync migrate tm.example.com --from dns-a --to dns-b --plan\n"
+                  "sluice sync migrate tm.example.com --from dns-a --to dns-b\n"
+                  "sluice sync migrate tm.example.com --once\n"
+                  "sluice sync migrate tm.example.com --status\n"
+                  "sluice sync migrate tm.example.com --back",
+      .options = options,
+      .option_count = CLI_COUNT(options),
+      .min_args = 1,
+      .max_args = 1,
+  };
+  size_t args;
+  enum cli_next next = cli_parse(&spec, argc, argv, &args);
+  if (next != CLI_GO_ON)
+    return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
+  int status = check(&f);
+  return status == CLI_DONE ? migrate(&f, argv[1]) : status;
+}

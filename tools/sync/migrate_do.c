@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a migration that change something. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/sync/migrate.h"
+#include "tools/sync/nameset.h"
+#include "tools/sync/verify.h"
+
+enum { TEXT = 1024, SHOWN = 3 };
+
+/* ---- the zone at a provider ----------------------------------------------------------------- */
+
+/* Makes the zone if it is not there and the provider can. */
+bool migrate_make_zone(struct migrate_job *job, struct sync_run *run, const struct sync_target *t,
+                       bool *made) {
+  struct provider_error error;
+  *made = false;
+  if (t->state != SYNC_FAILED || t->error.failure != PROVIDER_GONE || job->dry ||
+      !t->provider->kind || !t->provider->kind->create_zone)
+    return true;
+  void *self = sync_provider_open(run, t->provider, true, &error);
+  bool ok = self && t->provider->kind->create_zone(self, t->zone->name, &error);
+  if (self)
+    t->provider->kind->close(self);
+  *made = ok;
+  job->changed = job->changed || ok;
+  job->state.made = job->state.made || ok;
+  return ok ? true : migrate_fail_provider(job, &error);
+}
+
+static bool fill(struct migrate_job *job, struct sync_run *run) {
+  struct sync_target *t = migrate_target(run, migrate_in_provider(&job->state));
+  if (!t)
+    return migrate_fail(job, "out of memory");
+  if (t->state == SYNC_FAILED)
+    return migrate_fail_provider(job, &t->error);
+  if (t->provider->kind->can.deployed)
+    return migrate_judge(job, t);
+  for (size_t i = 0; i < t->plan.count; i++)
+    if (t->plan.items[i].held)
+      return migrate_judge(job, t);
+  return migrate_judge_kept(job, t) && migrate_apply(job, run);
+}
+
+bool migrate_do_fill(struct migrate_job *job) {
+  struct sync_run run;
+  const char *provider = migrate_in_provider(&job->state);
+  bool made = false;
+  bool ok = migrate_run_open(job, &run, job->state.apex, provider);
+  const struct sync_target *t = ok ? migrate_target(&run, provider) : NULL;
+  ok = t && migrate_make_zone(job, &run, t, &made);
+  if (ok && !made)
+    ok = fill(job, &run);
+  migrate_run_close(&run);
+  if (!ok || !made)
+    return ok;
+  ok = migrate_run_open(job, &run, job->state.apex, provider) && fill(job, &run);
+  migrate_run_close(&run);
+  return ok;
+}
+
+/* Every provider has what the configuration wants, steered names brought level. */
+static bool level_all(struct migrate_job *job, struct sync_run *run) {
+  for (size_t i = 0; i < run->target_count; i++)
+    if (!migrate_judge(job, &run->targets[i]))
+      return false;
+  return migrate_apply(job, run);
+}
+
+bool migrate_do_level(struct migrate_job *job) {
+  struct sync_run run;
+  if (job->listed)
+    return true;
+  bool ok = migrate_run_open(job, &run, job->state.apex, migrate_in_provider(&job->state)) &&
+            level_all(job, &run);
+  migrate_run_close(&run);
+  return ok;
+}
+
+/* ---- verify --------------------------------------------------------------------------------- */
+
+static bool tell_difference(struct migrate_job *job, const char *provider,
+                            const struct verify_report *report) {
+  char list[TEXT] = "";
+  size_t at = 0;
+  size_t shown = 0;
+  for (size_t i = 0; i < report->count && shown < SHOWN; i++) {
+    const struct verify_line *line = &report->lines[i];
+    if (line->verdict != VERIFY_DIFFERS && line->verdict != VERIFY_SILENT)
+      continue;
+    int n = snprintf(list + at, sizeof list - at, "%s%.255s %.20s%s%.60s at %.100s: %.300s",
+                     shown++ ? "; " : "", line->name, line->type ? line->type : "",
+                     line->region ? " in " : "", line->region ? line->region : "", line->server,
+                     line->text ? line->text : "no answer");
+    at = at + (size_t)n < sizeof list ? at + (size_t)n : sizeof list - 1;
+  }
+  job->passing = true;
+  return migrate_fail(job,
+                      "%s does not answer as the configuration says (%zu differ, %zu without an "
+                      "answer): %s",
+                      provider, report->differ, report->silent, list);
+}
+
+/* The answers of one provider against the model. */
+static bool verify_one(struct migrate_job *job, const struct sync_run *run, const char *provider) {
+  static const struct verify_options options = {.steered = true, .plain = true};
+  struct verify_report report = {0};
+  struct provider_error error = {0};
+  const struct sync_target *t = migrate_target(run, provider);
+  const struct migrate_host *host = migrate_host(job, provider);
+  if (!t || !host)
+    return migrate_fail(job, "out of memory");
+  bool ok = verify_target(run, t, host->texts, &options, &report, &error);
+  if (!ok)
+    migrate_fail_provider(job, &error);
+  else if (report.differ + report.silent > 0)
+    ok = tell_difference(job, provider, &report);
+  verify_report_close(&report);
+  return ok;
+}
+
+bool migrate_do_verify(struct migrate_job *job) {
+  struct sync_run run;
+  const char *in = migrate_in_provider(&job->state);
+  const char *out = migrate_out_provider(&job->state);
+  bool ok = migrate_run_open(job, &run, job->state.apex, NULL) && level_all(job, &run) &&
+            verify_one(job, &run, in) && verify_one(job, &run, out);
+  const struct sync_target *t = ok ? migrate_target(&run, in) : NULL;
+  const struct migrate_host *a = migrate_host(job, out);
+  const struct migrate_host *b = migrate_host(job, in);
+  ok = ok && t && a && b && migrate_compare(job, t, a, b);
+  migrate_run_close(&run);
+  return ok;
+}
+
+/* ---- NS RRsets ------------------------------------------------------------------------------ */
+
+/* Where changes come by a deploy, somebody has to write them into the configuration. */
+static void tell_deploys(struct migrate_job *job, const struct sync_run *run,
+                         const json_t *wanted) {
+  char set[TEXT];
+  for (size_t i = 0; i < run->target_count; i++) {
+    const struct sync_target *t = &run->targets[i];
+    if (!t->provider->kind->can.deployed || t->plan.count == 0)
+      continue;
+    migrate_todo(job,
+                 "%s has to be deployed with this in its zone.yaml (for provider %s):\n  ns: [%s]",
+                 job->zone, t->provider->name, nameset_text(wanted, set, sizeof set));
+  }
+}
+
+bool migrate_do_apex(struct migrate_job *job, const json_t *wanted) {
+  struct sync_run run;
+  bool ok = migrate_run_open(job, &run, wanted, NULL) && level_all(job, &run);
+  if (ok)
+    tell_deploys(job, &run, wanted);
+  migrate_run_close(&run);
+  return ok;
+}
+
+bool migrate_do_parent(struct migrate_job *job, const json_t *wanted) {
+  struct sync_run run;
+  bool ok = migrate_run_open(job, &run, job->state.apex, NULL) && level_all(job, &run) &&
+            migrate_set_parent(job, &run, wanted);
+  migrate_run_close(&run);
+  return ok;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* Nobody is led to the provider any more. */
+static bool is_unused(struct migrate_job *job) {
+  struct migrate_view view;
+  bool ok = migrate_look(job, job->state.from, &view);
+  const char *name = ok ? nameset_first_common(job->state.old, view.parent.any) : NULL;
+  if (ok && !name)
+    name = nameset_first_common(job->state.old, view.apex.any);
+  if (name)
+    ok = migrate_fail(job, "%.255s still is a name server of %.255s: the zone is not deleted", name,
+                      job->zone);
+  migrate_view_close(&view);
+  return ok;
+}
+
+static bool delete_at(struct migrate_job *job, struct sync_run *run) {
+  struct provider_error error;
+  const char *from = job->state.from;
+  const struct sync_target *t = migrate_target(run, from);
+  if (!t || !t->provider->kind)
+    return migrate_fail(job, "%s: no such provider", from);
+  if (migrate_is_listed(run, from))
+    return migrate_fail(job,
+                        "zone.yaml of %.255s still lists %s in `providers:`; take it out, "
+                        "deploy, then delete",
+                        job->zone, from);
+  if (!t->provider->kind->delete_zone)
+    return migrate_fail(job, "%s: zones of this kind of provider are deleted there, by hand", from);
+  if (t->state == SYNC_FAILED && t->error.failure == PROVIDER_GONE)
+    return true;
+  if (t->state == SYNC_FAILED)
+    return migrate_fail_provider(job, &t->error);
+  if (!migrate_judge_kept(job, t) || !migrate_find(job, run) || !is_unused(job))
+    return false;
+  void *self = sync_provider_open(run, t->provider, true, &error);
+  bool ok = self && t->provider->kind->delete_zone(self, t->zone->name, &error);
+  if (self)
+    t->provider->kind->close(self);
+  job->changed = job->changed || ok;
+  return ok ? true : migrate_fail_provider(job, &error);
+}
+
+bool migrate_do_delete(struct migrate_job *job) {
+  struct sync_run run;
+  bool ok = migrate_run_open(job, &run, NULL, NULL) && delete_at(job, &run);
+  migrate_run_close(&run);
+  return ok;
+}

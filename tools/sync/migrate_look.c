@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the name servers of the providers and of the parent zone answer. */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tools/sync/migrate.h"
+#include "tools/sync/nameset.h"
+#include "zones/record.h"
+
+enum { TYPE_DS = 43, WINDOW = 32, TTL_MAX = INT32_MAX };
+
+/* ---- where they are ------------------------------------------------------------------------- */
+
+/* False if this machine has no way to the address at all, such as one of IPv6 without IPv6. */
+static bool has_way(const struct ask_server *server) {
+  socklen_t size = server->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                         : sizeof(struct sockaddr_in);
+  int fd = socket(server->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  bool ok = fd >= 0 && connect(fd, (const struct sockaddr *)&server->address, size) == 0;
+  if (fd >= 0)
+    close(fd);
+  return ok;
+}
+
+/* Of several addresses of a host, those without a way to them do not count. */
+static void keep_reachable(struct ask_server *servers, size_t *count) {
+  size_t kept = 0;
+  for (size_t i = 0; *count > 1 && i < *count; i++)
+    if (has_way(&servers[i]))
+      servers[kept++] = servers[i];
+  *count = kept > 0 ? kept : *count;
+}
+
+bool migrate_host_add(struct migrate_job *job, struct migrate_host *host, const char *text) {
+  char why[ASK_TEXT];
+  struct ask_server *found = NULL;
+  size_t count = 0;
+  if (!ask_resolve(text, &found, &count, why))
+    return migrate_fail(job,
+                        "%.200s: the name server %.200s cannot be found (%.200s); `servers: "
+                        "[ADDRESS]` of the provider in defaults.yaml tells where it is",
+                        host->name, text, why);
+  keep_reachable(found, &count);
+  struct ask_server *all = realloc(host->servers, (host->count + count + 1) * sizeof *all);
+  if (all) {
+    memcpy(all + host->count, found, count * sizeof *all);
+    host->servers = all;
+    host->count += count;
+  }
+  free(found);
+  if (!host->texts)
+    host->texts = json_array();
+  if (json_array_append_new(host->texts, json_string(text)) != 0)
+    return migrate_fail(job, "out of memory");
+  return all ? true : migrate_fail(job, "out of memory");
+}
+
+static bool add_servers(struct migrate_job *job, struct migrate_host *host, const json_t *texts) {
+  size_t i;
+  const json_t *item;
+  json_array_foreach(texts, i, item) {
+    if (!json_is_string(item) || !migrate_host_add(job, host, json_string_value(item)))
+      return job->why[0] ? false : migrate_fail(job, "%s: no list of name servers", host->name);
+  }
+  return true;
+}
+
+/* Those that its kind tells. */
+static bool add_kinds_servers(struct migrate_job *job, struct sync_run *run,
+                              const struct sync_provider *provider, struct migrate_host *host,
+                              const char *zone) {
+  struct provider_error error;
+  void *self = sync_provider_open(run, provider, false, &error);
+  json_t *list =
+      self && provider->kind->servers ? provider->kind->servers(self, zone, &error) : NULL;
+  if (self)
+    provider->kind->close(self);
+  bool ok = list ? add_servers(job, host, list) : migrate_fail_provider(job, &error);
+  json_decref(list);
+  return ok;
+}
+
+/* The settings know best; then its name servers by name; then what it says itself. */
+bool migrate_host_find(struct migrate_job *job, struct sync_run *run,
+                       const struct sync_provider *provider, const json_t *names, const char *zone,
+                       struct migrate_host *host) {
+  const json_t *servers = json_object_get(provider->settings, "servers");
+  const json_t *ns = json_object_get(provider->settings, "ns");
+  bool own = provider->kind && provider->kind->can.deployed;
+  if (json_array_size(servers) > 0)
+    return add_servers(job, host, servers);
+  if (json_array_size(ns) > 0)
+    return add_servers(job, host, ns);
+  if (json_array_size(names) > 0 && !own)
+    return add_servers(job, host, names);
+  return provider->kind ? add_kinds_servers(job, run, provider, host, zone)
+                        : migrate_fail_provider(job, &provider->error);
+}
+
+static const json_t *names_of(const struct migrate_state *s, const char *provider) {
+  if (strcmp(provider, s->from) == 0)
+    return s->old;
+  return strcmp(provider, s->to) == 0 ? s->new : NULL;
+}
+
+bool migrate_find(struct migrate_job *job, struct sync_run *run) {
+  for (size_t i = 0; i < job->host_count; i++)
+    migrate_host_close(&job->hosts[i]);
+  free(job->hosts);
+  job->host_count = 0;
+  job->why[0] = '\0';
+  job->hosts = calloc(run->target_count + 1, sizeof *job->hosts);
+  if (!job->hosts)
+    return migrate_fail(job, "out of memory");
+  for (size_t i = 0; i < run->target_count; i++) {
+    const struct sync_provider *provider = run->targets[i].provider;
+    struct migrate_host *host = &job->hosts[job->host_count++];
+    host->name = strdup(provider->name);
+    if (!host->name)
+      return migrate_fail(job, "out of memory");
+    if (!migrate_host_find(job, run, provider, names_of(&job->state, provider->name), job->zone,
+                           host))
+      return false;
+  }
+  return migrate_find_parent(job, run);
+}
+
+struct migrate_host *migrate_host(struct migrate_job *job, const char *provider) {
+  for (size_t i = 0; i < job->host_count; i++)
+    if (strcmp(job->hosts[i].name, provider) == 0)
+      return &job->hosts[i];
+  return NULL;
+}
+
+/* ---- NS RRsets ------------------------------------------------------------------------------ */
+
+static void merge(json_t **place, json_t *with) {
+  json_decref(*place);
+  *place = with;
+}
+
+bool migrate_seen_add(struct migrate_seen *seen, const json_t *set, uint32_t ttl) {
+  json_t *all = seen->all ? nameset_common(seen->all, set) : json_deep_copy(set);
+  json_t *any = seen->any ? nameset_union(seen->any, set) : json_deep_copy(set);
+  merge(&seen->all, all);
+  merge(&seen->any, any);
+  seen->ttl = ttl > seen->ttl ? ttl : seen->ttl;
+  return all && any;
+}
+
+/* The NS RRset of the zone in an answer; NULL without memory, or for what are no names. */
+static json_t *ns_in(const struct ask_answer *answer, const char *zone, uint32_t *ttl) {
+  size_t i;
+  const json_t *item;
+  json_t *set = json_array();
+  *ttl = 0;
+  json_array_foreach(answer->records, i, item) {
+    const char *name = json_string_value(json_object_get(item, "name"));
+    const char *type = json_string_value(json_object_get(item, "type"));
+    json_int_t seconds = json_integer_value(json_object_get(item, "ttl"));
+    if (!set || !name || !type || strcasecmp(name, zone) != 0 || strcmp(type, "NS") != 0)
+      continue;
+    if (!nameset_add(set, json_string_value(json_object_get(item, "value")))) {
+      json_decref(set);
+      return NULL;
+    }
+    if (seconds > 0 && seconds <= TTL_MAX && (uint32_t)seconds > *ttl)
+      *ttl = (uint32_t)seconds;
+  }
+  return set;
+}
+
+static bool ask(struct migrate_job *job, const struct migrate_host *host, size_t i, uint16_t type,
+                struct ask_answer *answer) {
+  const struct ask_question question = {.name = job->zone, .type = type, .family = AF_UNSPEC};
+  *answer = (struct ask_answer){0};
+  if (!ask_one(&host->servers[i], &question, 0, answer))
+    return migrate_fail(job, "out of memory");
+  if (answer->answered)
+    return true;
+  job->passing = true;
+  return migrate_fail(job, "%.200s: the name server %s does not answer (%.200s)", host->name,
+                      host->servers[i].text, answer->why);
+}
+
+static bool look_apex(struct migrate_job *job, const struct migrate_host *host, size_t i,
+                      struct migrate_view *view) {
+  struct ask_answer answer;
+  uint32_t ttl = 0;
+  bool ok = ask(job, host, i, RECORD_NS, &answer);
+  json_t *set = ok ? ns_in(&answer, job->zone, &ttl) : NULL;
+  if (ok && (!answer.authoritative || answer.rcode != 0 || json_array_size(set) == 0)) {
+    job->passing = true;
+    ok = migrate_fail(job,
+                      "%.200s: the name server %s is not one of %.255s (it gives no "
+                      "authoritative answer with NS records)",
+                      host->name, host->servers[i].text, job->zone);
+  } else if (ok && (!set || !migrate_seen_add(&view->apex, set, ttl))) {
+    ok = migrate_fail(job, "out of memory");
+  }
+  json_decref(set);
+  ask_answer_close(&answer);
+  return ok;
+}
+
+/* RFC 2308 section 5: the smaller of the SOA's TTL and its last field. */
+static uint32_t negative_ttl(const struct ask_answer *answer) {
+  const json_t *record = json_array_get(answer->records, 0);
+  const char *value = json_string_value(json_object_get(record, "value"));
+  json_int_t ttl = json_integer_value(json_object_get(record, "ttl"));
+  const char *last = value ? strrchr(value, ' ') : NULL;
+  long long minimum = last ? atoll(last + 1) : 0;
+  long long least = ttl < minimum ? ttl : minimum;
+  return least > 0 && least <= TTL_MAX ? (uint32_t)least : 0;
+}
+
+static bool look_soa(struct migrate_job *job, const struct migrate_host *host, size_t i,
+                     struct migrate_view *view) {
+  struct ask_answer answer;
+  bool ok = ask(job, host, i, RECORD_SOA, &answer);
+  if (ok && (!answer.authoritative || answer.rcode != 0 || json_array_size(answer.records) == 0)) {
+    job->passing = true;
+    ok = migrate_fail(job, "%.200s: the name server %s gives no SOA record of %.255s", host->name,
+                      host->servers[i].text, job->zone);
+  }
+  uint32_t ttl = ok ? negative_ttl(&answer) : 0;
+  view->negative_ttl = ttl > view->negative_ttl ? ttl : view->negative_ttl;
+  ask_answer_close(&answer);
+  return ok;
+}
+
+bool migrate_look_parent(struct migrate_job *job, struct migrate_seen *seen) {
+  bool told = false;
+  for (size_t i = 0; i < job->parent.count; i++) {
+    struct ask_answer answer;
+    uint32_t ttl = 0;
+    bool ok = ask(job, &job->parent, i, RECORD_NS, &answer);
+    /* One that has the zone itself answers from there: its delegation is not to be seen. */
+    bool hidden = ok && answer.authoritative && json_array_size(answer.records) > 0;
+    json_t *set = ok && !hidden ? ns_in(&answer, job->zone, &ttl) : NULL;
+    if (ok && !hidden && (!set || !migrate_seen_add(seen, set, ttl)))
+      ok = migrate_fail(job, "out of memory");
+    told = told || (ok && !hidden);
+    json_decref(set);
+    ask_answer_close(&answer);
+    if (!ok)
+      return false;
+  }
+  if (told)
+    return true;
+  if (job->parent_kind == MIGRATE_OURS)
+    return migrate_read_parent(job, seen);
+  return migrate_fail(job,
+                      "the name servers of the parent zone that were asked have %.255s themselves, "
+                      "so its delegation cannot be seen; name others by --parent",
+                      job->zone);
+}
+
+bool migrate_look_signed(struct migrate_job *job, bool *is_signed) {
+  *is_signed = false;
+  for (size_t i = 0; i < job->parent.count; i++) {
+    struct ask_answer answer;
+    bool ok = ask(job, &job->parent, i, TYPE_DS, &answer);
+    size_t k;
+    const json_t *item;
+    json_array_foreach(answer.records, k, item) {
+      const char *type = json_string_value(json_object_get(item, "type"));
+      *is_signed = *is_signed || (type && strcmp(type, "DS") == 0);
+    }
+    ask_answer_close(&answer);
+    if (!ok)
+      return false;
+  }
+  return true;
+}
+
+bool migrate_look(struct migrate_job *job, const char *skip, struct migrate_view *view) {
+  *view = (struct migrate_view){0};
+  job->why[0] = '\0';
+  job->passing = false;
+  for (size_t h = 0; h < job->host_count; h++) {
+    const struct migrate_host *host = &job->hosts[h];
+    if (skip && strcmp(host->name, skip) == 0)
+      continue;
+    if (host->count == 0)
+      return migrate_fail(job, "%.200s: no name server is known; write `servers: [ADDRESS]` there",
+                          host->name);
+    for (size_t i = 0; i < host->count; i++)
+      if (!look_apex(job, host, i, view) || !look_soa(job, host, i, view))
+        return false;
+  }
+  return migrate_look_parent(job, &view->parent);
+}
+
+void migrate_view_close(struct migrate_view *view) {
+  json_decref(view->apex.all);
+  json_decref(view->apex.any);
+  json_decref(view->parent.all);
+  json_decref(view->parent.any);
+  *view = (struct migrate_view){0};
+}
+
+/* ---- answers beside each other -------------------------------------------------------------- */
+
+struct gathered {
+  json_t **answers; /* one for each question; NULL: none came */
+  bool failed;
+};
+
+/* What an answer says: the code and the values, in a form that is equal if they are. */
+static void gather(void *arg, size_t index, const struct ask_answer *answer) {
+  struct gathered *g = arg;
+  json_t *values = json_object();
+  size_t i;
+  const json_t *item;
+  json_array_foreach(answer->records, i, item) {
+    const char *value = json_string_value(json_object_get(item, "value"));
+    const char *type = json_string_value(json_object_get(item, "type"));
+    char key[1200];
+    snprintf(key, sizeof key, "%.20s %.1100s", type ? type : "", value ? value : "");
+    json_object_set(values, key, json_object_get(item, "ttl"));
+  }
+  json_t *all = answer->answered ? json_pack("{s:i, s:o}", "rcode", (int)answer->rcode, "values",
+                                             values ? values : json_null())
+                                 : NULL;
+  if (!answer->answered)
+    json_decref(values);
+  else if (!all)
+    g->failed = true;
+  json_decref(g->answers[index]);
+  g->answers[index] = all;
+}
+
+/* The plain records of the zone, but those that are each provider's own affair. */
+static struct ask_question *plain_questions(const struct sync_target *t, size_t *count) {
+  struct ask_question *out = calloc(t->desired.count + 1, sizeof *out);
+  *count = 0;
+  for (size_t i = 0; out && i < t->desired.count; i++) {
+    const struct provider_object *o = &t->desired.items[i];
+    uint16_t type = record_type(o->type, strlen(o->type));
+    /* At a zone cut and below the answer is a referral, in whatever form. */
+    if (o->domain || o->part || type == 0 || type == RECORD_NS || type == RECORD_SOA ||
+        strncmp(o->name, "*.", 2) == 0)
+      continue;
+    out[(*count)++] = (struct ask_question){.name = o->name, .type = type, .family = AF_UNSPEC};
+  }
+  return out;
+}
+
+static bool gather_all(struct migrate_job *job, const struct migrate_host *host, size_t server,
+                       const struct ask_question *questions, size_t count, struct gathered *g) {
+  char why[ASK_TEXT] = "";
+  g->answers = calloc(count + 1, sizeof *g->answers);
+  g->failed = !g->answers;
+  if (g->answers && !ask_many(&host->servers[server], questions, count, WINDOW, 0, gather, g, why))
+    return migrate_fail(job, "%.200s: the name server %s: %.200s", host->name,
+                        host->servers[server].text, why);
+  return g->failed ? migrate_fail(job, "out of memory") : true;
+}
+
+static void gathered_close(struct gathered *g, size_t count) {
+  for (size_t i = 0; g->answers && i < count; i++)
+    json_decref(g->answers[i]);
+  free(g->answers);
+}
+
+static bool compare_server(struct migrate_job *job, const struct migrate_host *a,
+                           const struct gathered *first, const struct migrate_host *b,
+                           size_t server, const struct ask_question *questions, size_t count) {
+  struct gathered other = {0};
+  bool ok = gather_all(job, b, server, questions, count, &other);
+  for (size_t i = 0; ok && i < count; i++) {
+    char type[16];
+    if (!other.answers[i] || !first->answers[i])
+      ok =
+          migrate_fail(job, "%.200s: no answer for %.255s %s", other.answers[i] ? a->name : b->name,
+                       questions[i].name, record_type_text(questions[i].type, type));
+    else if (!json_equal(other.answers[i], first->answers[i]))
+      ok =
+          migrate_fail(job,
+                       "%.255s %s is answered otherwise by %.200s at %s than by %.200s at %s; look "
+                       "at `sluice sync drift`",
+                       questions[i].name, record_type_text(questions[i].type, type), b->name,
+                       b->servers[server].text, a->name, a->servers[0].text);
+  }
+  gathered_close(&other, count);
+  return ok;
+}
+
+bool migrate_compare(struct migrate_job *job, const struct sync_target *target,
+                     const struct migrate_host *a, const struct migrate_host *b) {
+  struct gathered first = {0};
+  size_t count = 0;
+  struct ask_question *questions = plain_questions(target, &count);
+  bool ok = questions ? true : migrate_fail(job, "out of memory");
+  ok = ok && gather_all(job, a, 0, questions, count, &first);
+  for (size_t i = 0; ok && i < b->count; i++)
+    ok = compare_server(job, a, &first, b, i, questions, count);
+  gathered_close(&first, count);
+  free(questions);
+  return ok;
+}

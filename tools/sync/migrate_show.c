@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A migration for people and for programs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/cli.h"
+#include "tools/endpoints/times.h"
+#include "tools/sync/migrate.h"
+#include "tools/sync/nameset.h"
+#include "tools/wrap.h"
+
+enum { TEXT = 2048, SET = 1024, INDENT = 13 };
+
+static const char *span(int64_t ms, char out[TIMES_TEXT]) {
+  return times_span((double)((ms + 999) / 1000), out);
+}
+
+/* ---- steps in words ------------------------------------------------------------------------- */
+
+static void describe(const struct migrate_state *s, enum migrate_phase phase, char *out) {
+  char set[SET];
+  char time[TIMES_TEXT];
+  const char *in = migrate_in_provider(s);
+  const char *gone = migrate_out_provider(s);
+  int64_t pause = phase == MIGRATE_PARENT_IN || phase == MIGRATE_PARENT_OUT
+                      ? migrate_pause(s, s->parent_ttl)
+                      : migrate_pause(s, s->apex_ttl);
+  bool comes = phase == MIGRATE_APEX_IN || phase == MIGRATE_PARENT_IN;
+  nameset_text(comes ? migrate_in(s) : migrate_out(s), set, sizeof set);
+  switch (phase) {
+  case MIGRATE_CHECK:
+    snprintf(out, TEXT, "can it move, and which name servers are whose");
+    break;
+  case MIGRATE_FILL:
+    snprintf(out, TEXT, "the whole zone to %s", in);
+    break;
+  case MIGRATE_VERIFY:
+    snprintf(out, TEXT, "%s answers as %s and as the configuration", in, gone);
+    break;
+  case MIGRATE_APEX_IN:
+  case MIGRATE_PARENT_IN:
+  case MIGRATE_PARENT_OUT:
+  case MIGRATE_APEX_OUT:
+    snprintf(out, TEXT, "%s %s, one by one%s%s", set,
+             phase == MIGRATE_APEX_IN      ? "into the NS records of the apex, at all providers"
+             : phase == MIGRATE_PARENT_IN  ? "into the delegation in the parent zone"
+             : phase == MIGRATE_PARENT_OUT ? "out of the delegation"
+                                           : "out of the NS records of the apex",
+             pause > 0 ? ", every " : "", pause > 0 ? span(pause, time) : "");
+    break;
+  case MIGRATE_WAIT_IN:
+    snprintf(out, TEXT, "%s, while resolvers may know the NS records without %s",
+             span(migrate_longest(s), time), in);
+    break;
+  case MIGRATE_WAIT_OUT:
+    snprintf(out, TEXT, "%s, while resolvers may know NS records with %s",
+             span(migrate_longest(s), time), gone);
+    break;
+  case MIGRATE_DONE:
+    snprintf(out, TEXT, "only %s is asked", in);
+    break;
+  }
+}
+
+static void show_phases(const struct migrate_state *s) {
+  char text[TEXT];
+  char label[32];
+  for (int i = 0; i < MIGRATE_PHASES; i++) {
+    enum migrate_phase phase = (enum migrate_phase)i;
+    bool over = phase < s->phase || s->phase == MIGRATE_DONE;
+    describe(s, phase, text);
+    snprintf(label, sizeof label, "%c %-10s",
+             over                ? '+'
+             : phase == s->phase ? '>'
+                                 : ' ',
+             migrate_phase_name(phase));
+    wrap_print(label, INDENT, "%s", text);
+  }
+}
+
+void migrate_show_plan(const struct migrate_job *job) {
+  const struct migrate_state *s = &job->state;
+  char set[SET];
+  wrap_print("", 0, "%s from %s to %s", job->zone, s->from, s->to);
+  wrap_print("  now", INDENT, "apex: %s (ttl %u)", nameset_text(s->apex, set, sizeof set),
+             s->apex_ttl);
+  wrap_print("", INDENT, "delegation in %s: %s (ttl %u)",
+             job->parent_zone[0] ? job->parent_zone : "the parent zone",
+             nameset_text(s->parent, set, sizeof set), s->parent_ttl);
+  wrap_print("  then", INDENT, "%s", nameset_text(s->new, set, sizeof set));
+  if (json_array_size(s->new) == 0)
+    wrap_print("", INDENT, "(%s tells its name servers once the zone is made)", s->to);
+  if (json_array_size(s->others) > 0)
+    wrap_print("  beside", INDENT, "%s, which stay", nameset_text(s->others, set, sizeof set));
+  show_phases(s);
+  if (job->parent_kind == MIGRATE_REGISTRY)
+    wrap_print("", 0,
+               "The delegation is not ours to change: each of its steps says what to set, "
+               "and goes on when it is seen.");
+  if (!job->listed)
+    wrap_print("", 0,
+               "NOTE: zone.yaml does not list %s in `providers:`. Add it, commit and deploy: "
+               "sluice-syncd then brings weights and health to it as well. Until then this "
+               "command does, as long as it runs.",
+               s->to);
+}
+
+void migrate_show_action(const struct migrate_job *job, const struct migrate_action *action) {
+  const struct migrate_state *s = &job->state;
+  char text[TEXT];
+  char time[TIMES_TEXT];
+  bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
+  switch (action->act) {
+  case MIGRATE_DO_APEX:
+  case MIGRATE_DO_PARENT:
+    wrap_print(migrate_phase_name(s->phase), INDENT, "%s %s the NS records of the %s", action->name,
+               in ? "into" : "out of", action->act == MIGRATE_DO_APEX ? "apex" : "delegation");
+    break;
+  case MIGRATE_DO_WAIT:
+    wrap_print(migrate_phase_name(s->phase), INDENT, "waits until %s",
+               times_utc((action->until + 999) / 1000, time));
+    break;
+  default:
+    describe(s, s->phase, text);
+    wrap_print(migrate_phase_name(s->phase), INDENT, "%s", text);
+    break;
+  }
+}
+
+/* ---- status --------------------------------------------------------------------------------- */
+
+static void show_next(const struct migrate_state *s, int64_t now) {
+  struct migrate_action action;
+  char time[TIMES_TEXT];
+  char left[TIMES_TEXT];
+  migrate_next(s, NULL, now, &action);
+  if (action.act == MIGRATE_DO_WAIT)
+    wrap_print("next", INDENT, "at %s, in %s", times_utc((action.until + 999) / 1000, time),
+               span(action.until - now, left));
+  else if (action.act != MIGRATE_DO_NOTHING)
+    wrap_print("next", INDENT, "now: `sluice sync migrate %s` goes on, --back goes back to %s",
+               s->zone, migrate_out_provider(s));
+}
+
+void migrate_show_status(const struct migrate_state *s, int64_t now) {
+  char set[SET];
+  char time[TIMES_TEXT];
+  wrap_print("", 0, "%s from %s to %s, since %s%s", s->zone, s->from, s->to,
+             times_utc(s->started / 1000, time), s->back ? "; on the way back" : "");
+  wrap_print("  apex", INDENT, "%s (ttl %u)", nameset_text(s->apex, set, sizeof set), s->apex_ttl);
+  wrap_print("  delegation", INDENT, "%s (ttl %u)", nameset_text(s->parent, set, sizeof set),
+             s->parent_ttl);
+  show_phases(s);
+  show_next(s, now);
+}
+
+json_t *migrate_status_json(const struct migrate_state *s, int64_t now) {
+  struct migrate_action action;
+  migrate_next(s, NULL, now, &action);
+  json_t *state = migrate_encode(s);
+  return state ? json_pack("{s:i, s:s, s:o, s:b, s:I}", "v", 1, "kind", "migrate", "state", state,
+                           "done", (int)(s->phase == MIGRATE_DONE), "next",
+                           (json_int_t)(action.act == MIGRATE_DO_WAIT ? action.until : now))
+               : NULL;
+}
+
+void migrate_show_end(const struct migrate_job *job) {
+  const struct migrate_state *s = &job->state;
+  char set[SET];
+  json_t *names = nameset_union(s->others, migrate_in(s));
+  const char *gone = migrate_out_provider(s);
+  wrap_print("done", INDENT, "%s is answered by %s alone; nobody asks %s any more.", s->zone,
+             migrate_in_provider(s), gone);
+  wrap_print("", INDENT, "To be written into its zone.yaml, and deployed:");
+  wrap_print("", INDENT, "  ns: [%s]", nameset_text(names, set, sizeof set));
+  wrap_print("", INDENT, "  providers: with %s, without %s", migrate_in_provider(s), gone);
+  if (job->parent_kind == MIGRATE_OURS)
+    wrap_print("", INDENT, "and into `records:` of that of %s the same NS records.",
+               job->parent_zone);
+  if (!s->back && !s->deleted)
+    wrap_print("", INDENT, "The zone is still at %s, for --back; --delete-old deletes it there.",
+               gone);
+  json_decref(names);
+}
