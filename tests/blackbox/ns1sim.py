@@ -90,7 +90,7 @@ def shares(record, client, feeds=None):
     first_n = None
     for step in record["filters"]:
         name, config = step["filter"], {**DEFAULTS[step["filter"]], **step.get("config", {})}
-        assert first_n is None, "a filter behind select_first_n"
+        assert first_n is None and (not weighted or name == "select_first_n"), f"{name} behind what orders at random"
         if name == "netfence_prefix":
             items = fence(items, ["ip_prefixes"], lambda m: in_prefixes(client, m["ip_prefixes"]),
                           config["remove_no_ip_prefixes"])

@@ -579,15 +579,13 @@ class Route53:
     def follow(self, item, place):
         return self.answer(item.alias["DNSName"], item.type, place) if item.alias else {tuple(sorted(item.values)): fractions.Fraction(1)}
 
-    @staticmethod
-    def choose_place(items, place):
+    def choose_place(self, items, place):
+        """The smallest place that is healthy; if none of them is, the smallest."""
         continent, country, state = place
-        for wanted in ({"CountryCode": country, "SubdivisionCode": state}, {"CountryCode": country},
-                       {"ContinentCode": continent}, {"CountryCode": "*"}):
-            for item in items:
-                if item.geo == wanted:
-                    return item
-        return None
+        wanted = ({"CountryCode": country, "SubdivisionCode": state}, {"CountryCode": country},
+                  {"ContinentCode": continent}, {"CountryCode": "*"})
+        found = [item for region in wanted for item in items if item.geo == region]
+        return next((item for item in found if self.is_healthy(item)), found[0] if found else None)
 
     def draw(self, items, place):
         """Non-zero weights first; zero ones when no other is healthy; all when none is."""
