@@ -186,7 +186,7 @@ class Simulator:
         self.random = random.Random(seed)
         self.awkward = True
         self.requests = []        # (method, path)
-        self.bodies = []          # (method, path, body) of those that got as far as to be done
+        self.bodies = []          # (method, path, body)
         self.faults = {}          # index of a request -> what happens instead
         self.watch = None         # called after each request, with the zones
         self.used = {}            # method -> [start of the period, count]
@@ -244,6 +244,7 @@ class Simulator:
             index = len(self.requests)
             path = handler.path
             self.requests.append((handler.command, path))
+            self.bodies.append((handler.command, path, body))
             fault = self.faults.get(index)
             headers = {}
             try:
@@ -255,7 +256,6 @@ class Simulator:
                 if fault == "kill":
                     handler.close_connection = True
                     return
-                self.bodies.append((handler.command, path, body))
                 reply = self.act(handler.command, path, json.loads(body) if body else None, headers)
                 status = 200
             except Refused as error:
@@ -328,7 +328,8 @@ class Simulator:
         if self.awkward:
             self.random.shuffle(items)
         return {"zone": zone, "id": "0123", "records": items, "dns_servers": ["dns1.p01.nsone.net", "dns2.p01.nsone.net"],
-                "networks": [0], "ttl": 3600}
+                "networks": [0], "ttl": 3600, "primary_master": "dns1.p01.nsone.net", "hostmaster": "host.master@nsone.net",
+                "serial": 1700000000, "refresh": 43200, "retry": 7200, "expiry": 1209600, "nx_ttl": 3600}
 
     def paged(self, keys, path, query, headers):
         start = int(query.partition("after=")[2] or 0)
