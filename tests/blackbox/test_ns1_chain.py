@@ -46,11 +46,18 @@ def build(root, domains, defaults):
     return config, {d["domain"]: d["steer"] for d in map(json.loads, lines.splitlines()[1:])}
 
 
-def document(case, steer):
+def document(case, steer, checked=False):
+    """With checks, health goes by feeds."""
     def status(endpoint):
         down = 2 if endpoint in case["down"] else 0
         return {"manual": 2 if endpoint in case["disabled"] else 0, "health4": down, "health6": down}
-    return {"steer": steer, "pushed": True, "status": [status(e["name"]) for e in steer["endpoints"]]}
+    health = {"health": {e["name"]: {"type": "tcp", "port": 80} for e in steer["endpoints"]}} if checked else {}
+    return {"steer": steer, "pushed": True, "status": [status(e["name"]) for e in steer["endpoints"]], **health}
+
+
+def feed_values(out):
+    """KEY -> what the feed says, of what is wanted."""
+    return {o["key"].split("/")[1]: o["body"]["up"] for o in out["wanted"] if o["type"] == "FEED"}
 
 
 # ---- who asks -------------------------------------------------------------------------------------
@@ -117,11 +124,14 @@ def steers(tmp_path_factory):
                  defaults_yaml())[1]
 
 
-def test_worked_decisions(steers):
-    domains = [document(c, steers[f"c{c['id']}.{ZONE}"]) for c in CASES]
+@pytest.mark.parametrize("checked", [False, True])
+def test_worked_decisions(steers, checked):
+    domains = [document(c, steers[f"c{c['id']}.{ZONE}"], checked) for c in CASES]
     out = once("compile", zone=ZONE, domains=domains)
     bodies = {o["key"]: o["body"] for o in out["wanted"]}
-    checked = 0
+    feeds = feed_values(out)
+    assert bool(feeds) == checked
+    count = 0
     for case in CASES:
         name = f"c{case['id']}.{ZONE}"
         expect = case["expect"]
@@ -134,29 +144,35 @@ def test_worked_decisions(steers):
             place = next(i for i in LOCATIONS if client.address in ipaddress.ip_network(i["net"]))
             assert out["fidelity"][name]["geo"]["grade"] != "exact" or "registered_country" in place
             continue
-        got = single(ns1sim.shares(wire(body), client))
+        got = single(ns1sim.shares(wire(body), client, feeds))
         assert_same(got, per_address(expect["answers"], addresses(case)), case["id"])
-        checked += 1
-    assert checked > 280
+        count += 1
+    assert count > 280
 
 
-def test_read_back_and_decompiled(steers):
+@pytest.mark.parametrize("checked", [False, True])
+def test_read_back_and_decompiled(steers, checked):
     """Complaints 1 and 33: what was written is what is read, in whatever order it comes."""
     cases = CASES[::10]
     simulator = ns1sim.Simulator()
     simulator.make_zone("vec.example")
     try:
         out = once("read", "compile", "apply", "decompile", url=simulator.url, zone=ZONE,
-                   domains=[document(c, steers[f"c{c['id']}.{ZONE}"]) for c in cases])
+                   domains=[document(c, steers[f"c{c['id']}.{ZONE}"], checked) for c in cases])
     finally:
         simulator.close()
     wanted = {o["key"]: o["body"] for o in out["wanted"]}
-    assert {o["key"]: o["body"] for o in out["seen"]} == wanted
+    assert {o["key"]: o["body"] for o in out["seen"] if o["type"] != "SOA"} == wanted
     assert out["changes"] == out["done"] == len(wanted)
+    told = 0
     for case in cases:
         name = f"c{case['id']}.{ZONE}"
         if out["fidelity"][name]["geo"]["grade"] != "lost":
             assert_same_domain(out["documents"][name], steers[name], case)
+            down = out["documents"][name]["down"].values()
+            assert {n for names in down for n in names} <= set(case["down"])
+            told += any(down)
+    assert told
 
 
 def assert_same_domain(got, want, case):
@@ -214,10 +230,11 @@ def test_random_models(tmp_path, city_mmdb):
     rng = random.Random(20261130)
     models = {f"m{i}": random_model(rng) for i in range(40)}
     config, steers = build(tmp_path, {n: text for n, (text, _, _) in models.items()}, "default_zone: vec.example\n")
-    domains = [document({"down": down, "disabled": disabled}, steers[f"{n}.{ZONE}"])
+    domains = [document({"down": down, "disabled": disabled}, steers[f"{n}.{ZONE}"], len(down) % 2 == 0)
                for n, (_, down, disabled) in models.items()]
     out = once("compile", zone=ZONE, domains=domains)
-    bodies = {o["name"]: o["body"] for o in out["wanted"]}
+    bodies = {o["name"]: o["body"] for o in out["wanted"] if o["type"] == "A"}
+    feeds = feed_values(out)
     for name, (text, down, disabled) in models.items():
         client = rng.choice(CLIENTS)
         options = [o for flag, names in (("--down", down), ("--disabled", disabled)) if names
@@ -225,5 +242,5 @@ def test_random_models(tmp_path, city_mmdb):
         want = explained(config, name, client, "A", city_mmdb, *options)
         shares = {a["endpoint"]: a["probability"] for a in want["answers"]}
         named = {e: [a] for e, a in json.loads(text)["endpoints"].items()}
-        got = single(ns1sim.shares(wire(bodies[f"{name}.{ZONE}"]), client_at(client)))
+        got = single(ns1sim.shares(wire(bodies[f"{name}.{ZONE}"]), client_at(client), feeds))
         assert_same(got, per_address(shares, named), (name, client, text, down, disabled))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
 #include "tools/providers/ns1_private.h"
 #include "tools/providers/web.h"
 
@@ -17,6 +18,7 @@ enum { NAME = 1100, TYPE = 16, WHAT = 300 };
 struct reading {
   struct ns1 *n;
   const char *zone;
+  json_t *first;   /* page of the list */
   json_t *records; /* as listed; those that were asked for take the place of their items */
   json_t *seen;    /* NAME/TYPE */
   size_t *places;  /* of what is asked for, in `records` */
@@ -67,6 +69,8 @@ static bool take_page(void *arg, json_t *page, struct provider_error *error) {
   const char *name = json_string_value(json_object_get(page, "zone"));
   if (!json_is_array(list) || (name && !same_name(name, r->zone)))
     return garbage(r, "the list of records is missing, or the name is another", error);
+  if (!r->first)
+    r->first = json_incref(page);
   return json_array_extend(r->records, list) == 0 || web_no_memory(r->n->name, error);
 }
 
@@ -200,6 +204,43 @@ static bool add_object(struct reading *r, json_t *record, struct provider_object
   return ok || web_no_memory(r->n->name, error);
 }
 
+/* "hostmaster@example.net" as a name (RFC 1035 section 8). */
+static void add_mailbox(struct buf *out, const char *text) {
+  const char *at = strchr(text, '@');
+  for (const char *c = text; *c; c++) {
+    if (*c == '.' && at && c < at)
+      buf_add_str(out, "\\");
+    buf_add_u8(out, (uint8_t)(c == at ? '.' : *c));
+  }
+}
+
+/* The SOA is in the zone itself, not among its records; what is not told whole is left out. */
+static bool add_soa(const struct reading *r, struct provider_objects *out) {
+  static const char *const numbers[] = {"serial", "refresh", "retry", "expiry", "nx_ttl"};
+  const json_t *ttl = json_object_get(r->first, "ttl");
+  const char *master = json_string_value(json_object_get(r->first, "primary_master"));
+  const char *mailbox = json_string_value(json_object_get(r->first, "hostmaster"));
+  struct buf text;
+  buf_init(&text);
+  buf_printf(&text, "%.255s. ", master ? master : "");
+  add_mailbox(&text, mailbox ? mailbox : "");
+  buf_add_str(&text, ".");
+  bool whole = master && mailbox && json_is_integer(ttl);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const json_t *number = json_object_get(r->first, numbers[i]);
+    whole = whole && json_is_integer(number);
+    buf_printf(&text, " %lld", (long long)json_integer_value(number));
+  }
+  char *value = whole && !text.failed ? provider_rdata_text("SOA", buf_text(&text)) : NULL;
+  bool ok = !text.failed;
+  if (value)
+    ok = provider_add_rrset(out, r->zone, "SOA", (uint32_t)json_integer_value(ttl),
+                            json_pack("[s]", value));
+  free(value);
+  buf_close(&text);
+  return ok;
+}
+
 static bool use_feeds(const struct reading *r) {
   size_t i;
   const json_t *record;
@@ -223,13 +264,14 @@ static bool read_all(struct reading *r, struct provider_objects *out,
   for (size_t i = 0; i < json_array_size(r->records); i++)
     if (!add_object(r, json_array_get(r->records, i), out, error))
       return false;
-  return ns1_feeds_link(out) || web_no_memory(r->n->name, error);
+  return (add_soa(r, out) && ns1_feeds_link(out)) || web_no_memory(r->n->name, error);
 }
 
 bool ns1_read(void *self, const char *zone, struct provider_objects *out,
               struct provider_error *error) {
   struct reading r = {.n = self, .zone = zone, .records = json_array(), .seen = json_object()};
   bool ok = r.records && r.seen ? read_all(&r, out, error) : web_no_memory(r.n->name, error);
+  json_decref(r.first);
   json_decref(r.records);
   json_decref(r.seen);
   ns1_calls_close(r.calls, r.call_count);

@@ -16,6 +16,7 @@
 #include "steering/model.h"
 #include "tools/providers/powerdns_private.h"
 #include "tools/providers/powerdns_text.h"
+#include "tools/providers/web.h"
 #include "zones/domain_json.h"
 
 enum { REPLY_TEXT = 200 };
@@ -38,34 +39,7 @@ static void pd_close(void *self) {
 
 /* "https://host:port" stands for the API of that server; an address with "/servers/" is it. */
 static char *base_of(const char *url) {
-  size_t n = strlen(url);
-  char *base = NULL;
-  while (n > 0 && url[n - 1] == '/')
-    n--;
-  if (asprintf(&base, "%.*s%s", (int)n, url,
-               strstr(url, "/servers/") ? "" : "/api/v1/servers/localhost") < 0)
-    return NULL;
-  return base;
-}
-
-static bool take_secret(const struct provider_context *context, struct powerdns *pd,
-                        struct provider_error *error) {
-  const char *name = json_string_value(json_object_get(context->settings, "secret"));
-  char text[SECRET_MAX + 1];
-  char why[SECRET_WHY] = "there are no secrets";
-  if (!name)
-    return provider_fail(error, PROVIDER_LOCAL,
-                         "%s: `secret` is missing: the name of the secret with the API key",
-                         context->name);
-  if (!context->secret || !context->secret(context->secret_arg, name, text, sizeof text, why))
-    return provider_fail(error, PROVIDER_LOCAL, "%s: secret %.100s: %.300s", context->name, name,
-                         why);
-  if (asprintf(&pd->secret_header, "X-API-Key: %s", text) < 0)
-    pd->secret_header = NULL;
-  explicit_bzero(text, sizeof text);
-  return pd->secret_header
-             ? true
-             : provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", context->name);
+  return web_base(url, strstr(url, "/servers/") ? "" : "/api/v1/servers/localhost");
 }
 
 static void *pd_open(const struct provider_context *context, struct provider_error *error) {
@@ -77,20 +51,21 @@ static void *pd_open(const struct provider_context *context, struct provider_err
   }
   struct powerdns *pd = calloc(1, sizeof *pd);
   if (!pd) {
-    provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", context->name);
+    web_no_memory(context->name, error);
     return NULL;
   }
-  struct http_options options = {.deadline_ms = context->deadline_ms,
-                                 .read_only = context->read_only};
+  struct http_options options = web_options(context);
   pd->name = strdup(context->name);
   pd->base = base_of(url);
   pd->marker = strdup(context->marker ? context->marker : "sluice");
   pd->read_only = context->read_only;
   pd->http = http_open(&options);
-  if (!pd->name || !pd->base || !pd->marker || !pd->http)
-    provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", context->name);
-  else if (take_secret(context, pd, error))
+  bool ok = pd->name && pd->base && pd->marker && pd->http;
+  pd->secret_header = ok ? web_secret(context, "X-API-Key: ", "the API key", error) : NULL;
+  if (pd->secret_header)
     return pd;
+  if (!ok)
+    web_no_memory(context->name, error);
   pd_close(pd);
   return NULL;
 }
