@@ -90,8 +90,8 @@ class World:
     def apply(self):
         self.run("apply", "--yes", "--allow-ns-change", "--provider", "dns-a,dns-b")
 
-    def verify(self, *options, status=0):
-        return json.loads(self.run("verify", "--draws", DRAWS, "--json", *options, status=status).stdout)
+    def verify(self, *options, draws=DRAWS, status=0):
+        return json.loads(self.run("verify", "--draws", draws, "--json", *options, status=status).stdout)
 
     def close(self):
         self.server.kill()
@@ -128,3 +128,187 @@ def test_three_providers_as_the_model_says(world):
     assert lines(out, provider="dns-b", name="far.e.test.", type="NS") and not lines(out, name="ns.far.e.test.")
     text = world.run("verify", "cdn", "--draws", DRAWS).stdout
     assert "not one user" in text and max(len(line) for line in text.splitlines()) <= 80
+
+
+def edit_weights(world, name, rdtype, old, new):
+    """Another weight in the LUA record, by hand."""
+    rrset = world.pdns.rrset(name, "LUA")
+    contents = [record["content"] for record in rrset["records"]]
+    edited = [c.replace(old, new) if c.startswith(f"{rdtype} ") else c for c in contents]
+    assert edited != contents, contents
+    world.pdns.put(name, "LUA", edited)
+
+
+def test_a_weight_that_was_changed_by_hand(world):
+    edit_weights(world, "cdn.e.test.", "A", "{1, 3}", "{1, 2}")  # 2 to 1 instead of 3 to 1
+    out = world.verify("cdn", "--provider", "dns-a", draws="4000", status=3)
+    assert [(line["type"], line["region"]) for line in lines(out, "differs")] == [("A", "global")]
+    line = lines(out, "differs")[0]
+    assert line["expected"]["192.0.2.2"] == 0.25 and 0.27 < line["observed"]["192.0.2.2"] < 0.4
+    assert line["p"] < 1e-9 and line["place"] and line["server"] == f"127.0.0.1@{world.pdns.port}"
+    # Plain records and TTLs: more than one name differs, each is told.
+    world.pdns.put("www.e.test.", "A", ["192.0.2.80"], ttl=3600)
+    world.pdns.put("w.w.e.test.", "TXT", ['"other"'], ttl=3600)
+    world.pdns.put("e.test.", "MX", ["10 mail.example.net."], ttl=86400)
+    out = world.verify("e.test", "--provider", "dns-a", status=3)
+    plain = {line["name"] + line["type"]: line["text"] for line in lines(out, "differs") if not line["steered"]}
+    assert plain == {"www.e.test.A": "other values",
+                     "e.test.MX": "its TTL is 86400, above the 3600 of the configuration"}
+    text = world.run("verify", "e.test", "--provider", "dns-a", "--draws", DRAWS, status=3).stdout
+    assert "~ www.e.test. A: DIFFERS (other values): 192.0.2.80, 192.0.2.81 ->" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_a_region_that_is_missing(world):
+    world.write(DOMAIN.replace("  eu: {one: 1, two: 2}\n", ""))
+    world.run("apply", "--yes", "--provider", "dns-a")
+    world.write()
+    out = world.verify("cdn", "--provider", "dns-a", status=3)
+    assert {(line["type"], line["region"]) for line in lines(out, "differs")} == {("A", "eu"), ("AAAA", "eu")}
+    assert all("those of region global" in line["text"] for line in lines(out, "differs"))
+    assert all(line["place"].startswith("100.69.0.0/24, 2001:db8:10") for line in lines(out, "differs"))
+
+
+def test_a_stale_copy(world, tmp_path):
+    """A second name server of the provider that was not changed for a while."""
+    world.write(DOMAIN.replace("192.0.2.2,", "192.0.2.66,"), ZONE.replace("192.0.2.80", "192.0.2.88"))
+    stale = f"127.0.0.1@{world.server.port}"  # ours serves the configuration of before
+    world.run("apply", "--yes", "--provider", "dns-a")
+    world.write(DOMAIN.replace("192.0.2.2,", "192.0.2.66,"), ZONE.replace("192.0.2.80", "192.0.2.88"),
+                servers=f"127.0.0.1@{world.pdns.port}, {stale}")
+    out = world.verify("--provider", "dns-a", draws="100", status=3)
+    assert {line["server"] for line in lines(out, "differs")} == {stale}
+    assert {"www.e.test.", "cdn.e.test."} == {line["name"] for line in lines(out, "differs")}
+    text = lines(out, "differs", name="cdn.e.test.", type="A", region="ca-qc")[0]
+    assert text["p"] == 0 and text["observed"] == {"192.0.2.66": 0.0, "192.0.2.2": 1.0}
+
+
+def authoritative(query, *records, **options):
+    options["flags"] = options.get("flags", 0) | dns.flags.AA
+    return [fakedns.reply(query, *records, **options)]
+
+
+def other_id(wire):
+    return bytes([wire[0] ^ 1]) + wire[1:]
+
+
+SOA = "e.test. 60 IN SOA ns1.e.test. hostmaster.e.test. 1 7200 900 1209600 60"
+TRUNCATED = lambda query, _: authoritative(query, flags=dns.flags.TC)  # noqa: E731
+FAULTS = {
+    "garbage": (dict(udp=lambda query, _: [b"\xff" * 40]), "did not fit the question"),
+    "half": (dict(udp=lambda query, _: [w[:-5] for w in authoritative(query, SOA)]), "no DNS message"),
+    "other id": (dict(udp=lambda query, _: [other_id(w) for w in authoritative(query, SOA)]), "did not fit the question"),
+    "other question": (dict(udp=lambda query, _: authoritative(sluicelib.make_query("f.test.", "SOA"), SOA)), "no answer"),
+    "silent": (dict(udp=lambda query, _: []), "no answer"),
+    "truncated": (dict(udp=TRUNCATED, tcp=TRUNCATED), "truncated by TCP as well"),
+    "truncated without TCP": (dict(udp=TRUNCATED), "no answer by TCP"),
+    "refused": (dict(udp=lambda query, _: [fakedns.reply(query, rcode=dns.rcode.REFUSED)]), "it answers REFUSED"),
+    "servfail": (dict(udp=lambda query, _: [fakedns.reply(query, rcode=dns.rcode.SERVFAIL)]), "it answers SERVFAIL"),
+    "lame": (dict(udp=lambda query, _: [fakedns.reply(query, SOA)]), "not authoritative"),
+    "nxdomain": (dict(udp=lambda query, _: authoritative(query, rcode=dns.rcode.NXDOMAIN)), "no SOA record"),
+}
+
+
+def test_servers_that_do_not_answer_as_they_should(world):
+    """Each is seen as what it is, by one line, and the good one beside them is still asked."""
+    fakes = {name: fakedns.FakeDNS(**how) for name, (how, _) in FAULTS.items()}
+    try:
+        servers = [f"127.0.0.1@{fake.port}" for fake in fakes.values()]
+        dead = sluicelib.Port()
+        servers += [f"127.0.0.1@{dead.number}", "no-such-host.invalid", f"127.0.0.1@{world.pdns.port}"]
+        out = world.verify("--provider", "dns-a", "--timeout", "100", "--server", ",".join(servers), draws="100", status=3)
+        for name, fake in fakes.items():
+            mine = lines(out, server=f"127.0.0.1@{fake.port}")
+            assert [line["verdict"] for line in mine] == ["silent"] and FAULTS[name][1] in mine[0]["text"], (name, mine)
+        assert "refused" in lines(out, server=f"127.0.0.1@{dead.number}")[0]["text"].lower()
+        assert "no address" in lines(out, server="no-such-host.invalid")[0]["text"]
+        good = lines(out, server=f"127.0.0.1@{world.pdns.port}")
+        assert len(good) > 20 and {line["verdict"] for line in good} == {"same"}
+        assert out["silent"] == len(fakes) + 2
+        dead.close()
+    finally:
+        for fake in fakes.values():
+            fake.close()
+
+
+def test_answers_by_tcp_and_lost_ones(tmp_path, world):
+    """A server that truncates all, one that loses every fifth message, and one that stops."""
+    def answer(query, _):
+        name, rdtype = query.question[0].name.to_text(), query.question[0].rdtype
+        reply = world.pdns.ask(name, rdtype, options=query.options)
+        reply.id = query.id
+        return [reply.to_wire(max_size=65535)]
+
+    def lossy(query, number):
+        return [] if number % 5 == 0 else answer(query, number)
+
+    def stopping(query, number):
+        return answer(query, number) if number <= 12 else []
+
+    few = ["hosts", "--provider", "dns-a", "--timeout", "300"]
+    with fakedns.FakeDNS(udp=TRUNCATED, tcp=answer) as by_tcp:
+        assert world.verify(*few, "--server", f"127.0.0.1@{by_tcp.port}", draws="100")["differ"] == 0
+        assert sum(protocol == "tcp" for protocol, _ in by_tcp.queries) >= 200
+    with fakedns.FakeDNS(udp=lossy) as server:
+        assert world.verify(*few, "--server", f"127.0.0.1@{server.port}", draws="100")["same"] == 2
+    with fakedns.FakeDNS(udp=stopping) as server:
+        out = world.verify(*few, "--server", f"127.0.0.1@{server.port}", draws="100", status=3)
+        assert "silent" in {line["verdict"] for line in out["lines"]}
+
+
+def test_no_place_is_told(world, tmp_path):
+    """Without a location database only networks and the rest of the world can be asked for."""
+    world.settings.write_text(world.settings.read_text(encoding="ascii").replace(f"geo: {GEO}\n", ""), encoding="ascii")
+    out = world.verify("cdn", "--provider", "sluice", status=3)
+    assert {line["region"] for line in lines(out, "skipped")} == {"eu", "ca-qc"}
+    assert all("--geo" in line["text"] for line in lines(out, "skipped"))
+    assert world.verify("cdn", "--provider", "sluice", "--geo", GEO)["skipped"] == 0
+    done = world.run("verify", "cdn", "--geo", tmp_path / "missing", status=1)
+    assert "missing" in done.stderr
+
+
+def test_one_that_takes_no_notice_of_client_subnets(world):
+    def blind(query, _):
+        question = query.question[0]
+        reply = world.pdns.ask(question.name.to_text(), question.rdtype, ecs="203.0.113.224/27")
+        reply.id = query.id
+        reply.use_edns(0)
+        return [reply.to_wire()]
+
+    with fakedns.FakeDNS(udp=blind) as server:
+        out = world.verify("cdn", "--provider", "dns-a", "--server", f"127.0.0.1@{server.port}", draws="200", status=3)
+    assert out["differ"] == 0 and "client subnets" in lines(out, "skipped")[0]["text"]
+
+
+def test_facts_in_force_are_the_model(tmp_path):
+    """Weights of now and disabled endpoints, not those of the configuration (only our server tells them)."""
+    world = World(tmp_path, names="sluice, dns-a")
+    try:
+        world.run("apply", "--yes", "--allow-ns-change", "--provider", "dns-a")
+        world.server.sluice("endpoints", "set", "cdn[global]", "one=1", "two=1", status=None)
+        out = world.verify("cdn", "--provider", "sluice")
+        assert lines(out, region="global", type="A")[0]["expected"] == {"192.0.2.1 192.0.2.11": 0.5, "192.0.2.2": 0.5}
+        out = world.verify("cdn", "--provider", "dns-a", draws="2000", status=3)  # nobody told it
+        assert {line["region"] for line in lines(out, "differs")} == {"global"}
+        world.server.sluice("endpoints", "disable", "cdn", "one", status=None)
+        out = world.verify("cdn", "--provider", "sluice")
+        assert lines(out, region="eu", type="A")[0]["expected"] == {"192.0.2.2": 1.0}
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--draws", "5"], "--draws"), (["--draws", "x"], "--draws"), (["--timeout", "0"], "--timeout"),
+    (["--server", "a,,b"], "--server"), (["--git", "x"], "--commit")])
+def test_wrong_usage(tmp_path, options, says):
+    done = sluicelib.sluice("sync", "verify", *options, status=2)
+    assert says in done.stderr and len(done.stderr.splitlines()) <= 2
+
+
+def test_servers_of_a_provider_are_checked(tmp_path):
+    for text, says in (("[a b]", "servers"), ("[]", "servers"), ("192.0.2.53@99999", "servers")):
+        sluicelib.write_tree(tmp_path, {"defaults.yaml": f"providers: {{x: {{type: ns1, secret: s, servers: {text}}}}}\n"})
+        done = sluicelib.sluice("check", tmp_path, status=1)
+        assert says in done.stdout + done.stderr, done
+    sluicelib.write_tree(tmp_path, {"defaults.yaml": "providers: {x: {type: ns1, secret: s, servers: [192.0.2.53@5353, \"2001:db8::53\", ns1.example.net.]}}\n"})
+    sluicelib.sluice("check", tmp_path)

@@ -8,7 +8,7 @@
 #include "tools/sync/verify.h"
 #include "tools/wrap.h"
 
-enum { VERSION = 1, P_TEXT = 40 };
+enum { VERSION = 1, P_TEXT = 40, LABEL = 160 };
 
 #define P_LEAST 1e-12
 
@@ -59,8 +59,13 @@ static void show_steered(const struct verify_line *line) {
   char drawn[P_TEXT] = "";
   if (line->draws > 0)
     snprintf(drawn, sizeof drawn, " (%u draws", line->draws);
-  wrap_print("    ", 6, "%s%s%.100s: %s%s%s%s%s%s%s", line->type, line->region ? " " : "",
-             line->region ? line->region : "", verdict_text(line->verdict), drawn,
+  char label[LABEL];
+  snprintf(label, sizeof label, "    %s%s%.100s: ", line->type, line->region ? " " : "",
+           line->region ? line->region : "");
+  bool long_name = strlen(label) > WRAP_COLUMNS / 2;
+  if (long_name)
+    wrap_print("    ", 4, "%s", label);
+  wrap_print(long_name ? "      " : label, 6, "%s%s%s%s%s%s%s", verdict_text(line->verdict), drawn,
              drawn[0] && line->place ? " as " : "", line->place ? line->place : "",
              drawn[0] ? ", " : "", drawn[0] ? p_text(line->p, p) : "", drawn[0] ? ")" : "");
   if (line->text)
@@ -87,12 +92,12 @@ static void show_plain(const struct verify_line *line) {
   list_text(line->expected, expected, sizeof expected);
   list_text(line->observed, observed, sizeof observed);
   if (line->verdict == VERIFY_DIFFERS)
-    wrap_print("    ", 6, "%s %s: DIFFERS (%s): %s -> %s", line->name, line->type, line->text,
+    wrap_print("    ~ ", 6, "%s %s: DIFFERS (%s): %s -> %s", line->name, line->type, line->text,
                expected, observed);
   else if (line->verdict == VERIFY_SAME)
-    wrap_print("    ", 6, "%s %s: as configured: %s", line->name, line->type, observed);
+    wrap_print("    = ", 6, "%s %s: as configured: %s", line->name, line->type, observed);
   else
-    wrap_print("    ", 6, "%s %s: %s: %s", line->name, line->type, verdict_text(line->verdict),
+    wrap_print("    ! ", 6, "%s %s: %s: %s", line->name, line->type, verdict_text(line->verdict),
                line->text ? line->text : "");
 }
 
@@ -108,7 +113,7 @@ static void show_domain(const struct sync_target *t, const struct verify_report 
     if (!server)
       printf("%s at %s\n", domain, t->provider->name);
     if (!server || strcmp(server, line->server) != 0)
-      wrap_print("  ", 4, "%s", line->server);
+      wrap_print("", 2, "%s", line->server);
     server = line->server;
     show_steered(line);
   }
@@ -140,7 +145,7 @@ static void show_rest(const struct sync_target *t, const struct verify_report *r
       printf("%s other records at %s\n", t->zone->name, t->provider->name);
     if (!server || strcmp(server, line->server) != 0) {
       size_t total = count_plain(report, line->server, &same);
-      wrap_print("  ", 4, "%s: %zu of %zu as configured", line->server, same, total);
+      wrap_print("", 2, "%s: %zu of %zu as configured", line->server, same, total);
     }
     server = line->server;
     if (verbose || line->verdict != VERIFY_SAME)
@@ -161,8 +166,8 @@ void verify_show(const struct sync_run *run, const struct verify_report *reports
     const struct sync_target *t = &run->targets[i];
     show_rest(t, &reports[i], verbose);
     if (t->state == SYNC_FAILED || t->error.text[0] != '\0') {
-      wrap_print("", 2, "%s at %s: FAILED", t->zone->name, t->provider->name);
-      wrap_print("  ", 4, "%s", t->error.text);
+      printf("%s at %s: FAILED\n", t->zone->name, t->provider->name);
+      wrap_print("", 2, "%s", t->error.text);
     }
     lines += reports[i].count;
     sum.differ += reports[i].differ;
@@ -170,14 +175,14 @@ void verify_show(const struct sync_run *run, const struct verify_report *reports
     sum.skipped += reports[i].skipped;
   }
   if (!run->facts)
-    wrap_print("", 2,
+    wrap_print("", 0,
                "Note: no server told what is in force (%s): weights and statuses are those of the "
                "configuration.",
                run->note);
-  wrap_print("", 2, "%zu looked at: %zu as the model says, %zu differ%s, %zu silent, %zu skipped.",
+  wrap_print("", 0, "%zu looked at: %zu as the model says, %zu differ%s, %zu silent, %zu skipped.",
              lines, lines - sum.differ - sum.silent - sum.skipped, sum.differ,
              sum.differ == 1 ? "s" : "", sum.silent, sum.skipped);
-  wrap_print("", 2,
+  wrap_print("", 0,
              "%u draws each. One draw is one answer to a resolver, not one user: a resolver gives "
              "what it drew to all of its users.",
              draws);

@@ -179,33 +179,28 @@ static bool same(const struct look *look, const struct verify_observed *o, doubl
   return line;
 }
 
-/* All draws first; if they or those of one place differ, a line for each place tells which. */
+/* All draws together, and those of each place: what differs is told of the places where it does. */
 static bool judge(const struct look *look, const struct verify_observed *all) {
   double alpha = look->job->alpha;
-  double p[VERIFY_FAMILIES];
   double whole = verify_chance(&look->cells, all);
-  bool bad = whole < alpha;
-  bool found = false;
-  bool ok = whole >= 0;
+  unsigned bad = 0;
+  double least = whole;
   if (all->answers * 2 < look->draws)
     return silent(look, all);
-  for (size_t f = 0; f < VERIFY_FAMILIES; f++) {
-    p[f] = verify_chance(&look->cells, &look->observed[f]);
-    ok = ok && p[f] >= 0;
-    bad = bad || p[f] < alpha;
+  for (unsigned f = 0; f < VERIFY_FAMILIES; f++) {
+    double p = verify_chance(&look->cells, &look->observed[f]);
+    least = p < least ? p : least;
+    bad |= p < alpha ? 1U << f : 0;
   }
-  if (!ok)
+  if (least < 0)
     return false;
-  if (!bad && all->ttl > look->domain->domain->steer->ttl)
+  if (bad == 1 || bad == 2)
+    return differs(look, &look->observed[bad - 1], bad, least);
+  if (bad != 0 || whole < alpha)
+    return differs(look, all, 3, least);
+  if (all->ttl > look->domain->domain->steer->ttl)
     return too_long(look, all, 3, whole);
-  if (!bad)
-    return same(look, all, whole);
-  for (unsigned f = 0; ok && f < VERIFY_FAMILIES; f++)
-    if (p[f] < alpha) {
-      ok = differs(look, &look->observed[f], 1U << f, p[f]);
-      found = true;
-    }
-  return ok && (found || differs(look, all, 3, whole));
+  return same(look, all, whole);
 }
 
 static bool look_at(struct look *look) {
