@@ -128,6 +128,22 @@ static long other_region(const struct look *look, const struct verify_observed *
   return -1;
 }
 
+/* What the provider has declared that may be the reason: "geo is approximate: ...", or NULL. */
+static const char *declared(const struct look *look) {
+  static _Thread_local char text[ASK_TEXT];
+  static const enum provider_layer layers[] = {LAYER_GEO, LAYER_STATUS};
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    enum provider_layer layer = layers[i];
+    if (look->fidelity->grade[layer] == FIDELITY_EXACT || (layer == LAYER_GEO && !look->places))
+      continue;
+    snprintf(text, sizeof text, "%s is %s: %.200s", provider_layer_name(layer),
+             look->fidelity->grade[layer] == FIDELITY_LOST ? "lost" : "approximate",
+             look->fidelity->why[layer]);
+    return text;
+  }
+  return NULL;
+}
+
 static bool differs(const struct look *look, const struct verify_observed *o, unsigned places,
                     double p) {
   const struct steer_domain *steer = look->domain->domain->steer;
@@ -149,12 +165,9 @@ static bool differs(const struct look *look, const struct verify_observed *o, un
         "its answers are those of region %.63s: its location data may differ, or "
         "its regions",
         name);
-  if (look->fidelity->grade[LAYER_GEO] != FIDELITY_EXACT && look->places)
-    return verify_line_say(line, "shares differ; there, geo is %s: %.150s",
-                           look->fidelity->grade[LAYER_GEO] == FIDELITY_LOST ? "lost"
-                                                                             : "approximate",
-                           look->fidelity->why[LAYER_GEO]);
-  return verify_line_say(line, "shares differ");
+  const char *layer = declared(look);
+  return layer ? verify_line_say(line, "shares differ; there, %.200s", layer)
+               : verify_line_say(line, "shares differ");
 }
 
 static bool too_long(const struct look *look, const struct verify_observed *o, unsigned places,
