@@ -151,7 +151,7 @@ static void take_plain(struct import *import, const struct provider_object *o) {
     return;
   }
   set.ttl = (uint32_t)ttl;
-  if (o->domain)
+  if (o->domain && (set.type == RECORD_A || set.type == RECORD_AAAA || set.type == RECORD_CNAME))
     import_miss(import, o->name, o->type, true,
                 "by its mark it was made from a steered name; here is only what it is now, a "
                 "plain record set");
@@ -182,6 +182,34 @@ static void drop_repeated(struct import *import) {
     import->sets[kept++] = *set;
   }
   import->set_count = kept;
+}
+
+/* A zone needs a SOA, and not every provider shows one. */
+static void make_soa(struct import *import) {
+  const struct import_set *servers = NULL;
+  struct import_set set = {.type = RECORD_SOA, .count = 1, .ttl = DEFAULT_TTL};
+  char mname[NAME_MAX_TEXT];
+  char text[2 * NAME_MAX_TEXT + 80];
+  for (size_t i = 0; i < import->set_count; i++) {
+    if (import->sets[i].type == RECORD_SOA)
+      return;
+    if (import->sets[i].type == RECORD_NS && name_equal(import->sets[i].name, import->apex))
+      servers = &import->sets[i];
+  }
+  if (!servers) /* the checker will say it */
+    return;
+  name_to_text(mname, servers->values[0].rdata);
+  snprintf(text, sizeof text, "%s hostmaster.%s 0 7200 900 1209600 60", mname, import->zone);
+  set.values = calloc(1, sizeof *set.values);
+  if (!set.values || !provider_rdata_parse("SOA", text, &set.values[0].rdata, &set.values[0].len)) {
+    free(set.values);
+    import_note(import, "it shows no SOA, and none can be made up for this name");
+    return;
+  }
+  memcpy(set.name, import->apex, sizeof set.name);
+  import->sets[import->set_count++] = set;
+  qsort(import->sets, import->set_count, sizeof *import->sets, compare_sets);
+  import_note(import, "it shows no SOA; the one in zone.yaml is made up, look at it");
 }
 
 static int compare_ttls(const void *a, const void *b) {
@@ -527,6 +555,7 @@ bool import_model(struct import *import, void *self) {
     sort_object(&s, i);
   if (ok) {
     drop_repeated(import);
+    make_soa(import);
     ok = find_ttl(import) && take_domains(&s) && !import->failed;
   }
   if (!ok)
