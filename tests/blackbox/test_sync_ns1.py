@@ -233,10 +233,7 @@ LEAVING = {"a host name": ["cdn.e.test"], "static to CNAME": ["www.e.test"]}
 @pytest.mark.parametrize("change", CHANGES)
 def test_b35_stopped_at_each_request(world, change):
     """B35: names that exist are never empty, but where the type must change; a second run converges."""
-    # A plain record's mark follows a change of its type: stopped between the two, the new record is
-    # there as wanted and without a mark, which takes a consent.
-    consents = ["--take-over"] if change == "static to CNAME" else []
-    watched = Watched(world, CHANGES[change], LEAVING.get(change, ()), consents)
+    watched = Watched(world, CHANGES[change], LEAVING.get(change, ()))
     for index in range(len(watched.requests)):
         watched.fail_at(index, "403", forever=True)
 
