@@ -356,12 +356,14 @@ def test_b82_transitions_are_one_batch(world):
     sim.watch = lambda s: holes.append(sorted(t for t in ("A", "CNAME") if s.answer("cdn.e.test.", t, ("EU", "FR", None))))
     for step in (dict(), dict(domain=cname), dict(domain=None, zone=plain), dict(domain=cname), dict(), dict(domain=None, zone=plain)):
         world.write(**step)
-        before = len(sim.changes)
+        before = len(sim.writes)
         out = world.apply(*CONSENTS)
         assert out["providers"][0]["state"] == "applied", out
-        assert len(sim.changes) == before + 1
+        batches = [body for _, path, body in sim.writes[before:] if path.endswith("/rrset")]
+        assert len([b for b in batches if b"<Name>cdn.e.test.</Name>" in b]) == 1
         assert world.run("plan")["items"] == []
-    assert holes == [["A"], ["CNAME"], ["A"], ["CNAME"], ["A"], ["A"]]
+    kinds = [h for i, h in enumerate(holes) if i == 0 or holes[i - 1] != h]
+    assert kinds == [["A"], ["CNAME"], ["A"], ["CNAME"], ["A"]]
 
 
 def test_b80_paging(world):
@@ -382,7 +384,7 @@ def test_b80_paging(world):
     assert "comes twice" in out["errors"][0]["error"]
 
 
-def test_large_zones_are_cut_into_batches(sim):
+def test_c11_large_zones_are_cut_into_batches(sim):
     """Complaints 10, 11: 1 000 records and 32 000 characters, an UPSERT counts twice."""
     static = [{"name": f"r{i}.e.test.", "type": "TXT", "ttl": 60, "values": ['"' + "x" * 100 + '"']} for i in range(700)]
     out = once(sim, "read", "compile", "apply", static=static)
@@ -393,6 +395,61 @@ def test_large_zones_are_cut_into_batches(sim):
     assert len(sim.changes) == 3 + 5
 
 
+def crowd(count=100, regions=6, ttl=30, weight=1, first=1, **more):
+    """One name with many endpoints in many regions: two records for each, A and AAAA."""
+    endpoints = {f"e{i}": [f"10.0.0.{i + first}", f"2001:db8::{i + first:x}"] for i in range(count)}
+    places = [[a] for a in ATOMS[:regions - 1]] + [["global"]]
+    levels = [{e: weight for e in endpoints}]
+    return pdnslib.domain({p[0].replace(":", "-"): (p, levels) for p in places}, endpoints, ttl=ttl, **more)
+
+
+def test_c10_a_name_that_is_too_large_for_a_batch_is_parted(sim):
+    """Never empty, groups as a whole, and the public name in one batch."""
+    seen = []
+
+    def watch(sim):
+        seen.append([len(sim.answer("cdn.e.test.", t, ("EU", "FR", None))) for t in ("A", "AAAA")])
+        for name in {s.name for s in sim.sets.values() if s.weight is not None}:
+            assert len({s.ttl for s in sim.of(name, "A")}) == 1
+
+    sim.watch = watch
+    out = apply(sim, crowd())
+    assert out["done"] == out["changes"] and len(sim.changes) == 3  # 1 200 records, then the name itself
+    assert seen == [[0, 0], [0, 0], [100, 100]]
+    assert apply(sim, crowd())["changes"] == 0
+    for other in (crowd(ttl=60), crowd(weight=2), crowd(ttl=60, first=101)):
+        seen.clear()
+        before = len(sim.changes)
+        assert "error" not in apply(sim, other)
+        assert len(sim.changes) - before == len(seen) == 3 and all(all(s) for s in seen)
+        assert apply(sim, other)["changes"] == 0
+    seen.clear()
+    small = crowd(2, regions=1)
+    assert "error" not in apply(sim, small)  # four weighted groups of each type and their places go
+    assert all(all(s) for s in seen) and apply(sim, small)["changes"] == 0
+
+
+def test_c10_what_cannot_be_parted_is_refused(sim):
+    """A group, or a change to and from CNAME, that is over the limits: nothing of it is done."""
+    many = {f"e{i}": [f"10.{i}.0.{k}" for k in range(1, 13)] for i in range(100)}
+    out = apply(sim, pdnslib.domain({"global": (["global"], [{e: 1 for e in many}])}, many), status=1)
+    assert out["error"]["failure"] == "refused" and "cdn.e.test." in out["error"]["text"] and not sim.changes
+    hosts = {f"e{i}": f"h{i}.example.net." for i in range(100)}
+    regions = {p[0].replace(":", "-"): (p, [{e: 1 for e in hosts}]) for p in [[a] for a in ATOMS[:6]] + [["global"]]}
+    apply(sim, crowd(regions=7))
+    before = len(sim.changes)
+    out = apply(sim, pdnslib.domain(regions, hosts), status=1)
+    assert out["error"]["failure"] == "refused" and len(sim.changes) == before
+
+
+def test_batches_do_not_wait_for_one_another(sim):
+    """INSYNC takes a minute there: each batch is asked for once all are sent, and only then."""
+    static = [{"name": f"r{i}.e.test.", "type": "A", "ttl": 60, "values": ["192.0.2.1"]} for i in range(2500)]
+    assert once(sim, "read", "compile", "apply", static=static)["done"] == 2500
+    steps = [(m, p.split("/")[2]) for m, p, _ in sim.requests if "/change" in p or m == "POST"]
+    assert steps == [("POST", "hostedzone")] * 3 + [("GET", "change")] * 3
+
+
 def test_wrong_credentials(world):
     world.secret("AKIDEXAMPLE:wrong")
     out = world.run("plan", status=1)
@@ -401,10 +458,83 @@ def test_wrong_credentials(world):
     assert "KEY_ID:SECRET_KEY" in world.run("plan", status=1)["errors"][0]["error"]
 
 
+TOKEN = "FwoGZXIvYXdzEBYaDH//+/abc" + "x" * 900 + "=="
+
+
+def test_session_tokens(world):
+    """Temporary credentials: the token is sent and signed; one that is over says what to do."""
+    world.sim.token = TOKEN
+    assert world.run("plan", status=1)["errors"][0]["failure"] == "denied"
+    world.secret(f"{route53sim.CREDENTIALS}:{TOKEN}")
+    assert world.apply()["providers"][0]["state"] == "applied"
+    world.sim.expired = True
+    error = world.run("plan", status=1)["errors"][0]
+    assert error["failure"] == "denied" and "expired" in error["error"] and "SESSION_TOKEN" in error["error"]
+    assert TOKEN not in json.dumps(error)
+    for wrong in (":", "a:", "a::t", "a:b:", "a:b:c:d", "a b:c"):
+        world.secret(wrong)
+        assert "KEY_ID:SECRET_KEY:SESSION_TOKEN" in world.run("plan", status=1)["errors"][0]["error"]
+
+
+# ---- zones ----------------------------------------------------------------------------------------
+
+
 def test_zones_that_are_not_there(sim):
-    out = once(sim, "read", zone="other.test.", status=1)
-    assert out["error"]["failure"] == "gone" and "other.test." in out["error"]["text"]
-    assert once(sim, "servers")["servers"] == ["ns-1.awsdns-01.org.", "ns-2.awsdns-02.com."]
+    for zone in ("other.test.", "a.e.test.", "test."):
+        out = once(sim, "read", zone=zone, status=1)
+        assert out["error"]["failure"] == "gone" and zone in out["error"]["text"]
+    assert once(sim, "servers")["servers"] == route53sim.SERVERS
+
+
+def test_zones_are_made_and_removed(sim):
+    out = once(sim, "create_zone", "read", "servers", zone="new.test.")
+    assert out["servers"] == route53sim.SERVERS and {o["type"] for o in out["read"]} == {"NS", "SOA"}
+    assert once(sim, "create_zone", zone="new.test.", status=1)["error"]["failure"] == "conflict"
+    zone = next(z for z in sim.zones.values() if z.name == "new.test.")
+    sim.put("www.new.test.", "A", ["192.0.2.1"], zone=zone)
+    out = once(sim, "delete_zone", zone="new.test.", status=1)
+    assert out["error"]["failure"] == "refused" and "www.new.test. A" in out["error"]["text"]
+    del zone.sets[("www.new.test.", "A", None)]
+    once(sim, "delete_zone", zone="new.test.")
+    assert [z.name for z in sim.zones.values()] == ["e.test."]
+    assert once(sim, "delete_zone", zone="new.test.", status=1)["error"]["failure"] == "gone"
+
+
+@pytest.mark.parametrize("fault", ["lost", 500, "truncated"])
+def test_a_zone_is_made_once(sim, fault):
+    """The caller reference: a request that is repeated makes no second zone."""
+    faults = [fault]
+    sim.fault = lambda index, method, path: faults.pop() if method == "POST" and faults else None
+    out = once(sim, "create_zone", zone="new.test.", status=1 if fault == "truncated" else 0)
+    assert fault != "truncated" or out["error"]["failure"] == "garbage"
+    assert len([z for z in sim.zones.values() if z.name == "new.test."]) == 1
+
+
+def test_several_zones_of_one_name(sim):
+    """Private ones do not count; of several public ones none is chosen."""
+    sim.make_zone("e.test.", private=True)
+    assert "error" not in once(sim, "read")
+    other = sim.make_zone("e.test.")
+    for page in (100, 1):
+        sim.page = page
+        out = once(sim, "read", status=1)
+        assert out["error"]["failure"] == "refused" and sim.id in out["error"]["text"] and other.id in out["error"]["text"]
+
+
+def test_a_zone_takes_its_health_checks_along(sim):
+    """C28: what a killed run has left goes with the zone; those of others stay."""
+    apply(sim, sample(status=[status_of()] * 3))
+    apply(sim)
+    left = sample(status=[status_of()] * 3)
+    sim.fault = lambda index, method, path: "kill" if method == "POST" and path.endswith("/rrset") else None
+    apply(sim, left, status=1)
+    sim.fault = lambda index, method, path: None
+    theirs = {"reference": "theirs", "config": {"Type": "TCP", "Port": "1", "RequestInterval": "30", "FailureThreshold": "3"}, "version": 1}
+    sim.checks["ffffffff-0000-4000-8000-000000000000"] = theirs
+    assert len(sim.checks) == 7
+    once(sim, "delete_zone")
+    assert list(sim.checks.values()) == [theirs] and not sim.zones
+
 
 
 @pytest.mark.parametrize("body", [
@@ -419,10 +549,184 @@ def test_hostile_replies(sim, body):
     assert out["error"]["failure"] == "garbage" and "dns-x" in out["error"]["text"]
 
 
+# ---- what only Route 53 does ----------------------------------------------------------------------
+
+
+def record(name, more="", rdtype="A", ttl=60, values=("192.0.2.1",)):
+    inside = "".join(f"<ResourceRecord><Value>{v}</Value></ResourceRecord>" for v in values)
+    return (f"<ResourceRecordSet><Name>{name}</Name><Type>{rdtype}</Type>{more}<TTL>{ttl}</TTL><ResourceRecords>{inside}"
+            "</ResourceRecords></ResourceRecordSet>")
+
+
+def alias(name, target, more="", evaluate="false"):
+    return (f"<ResourceRecordSet><Name>{name}</Name><Type>A</Type>{more}<AliasTarget><HostedZoneId>Z0EXAMPLE1</HostedZoneId>"
+            f"<DNSName>{target}</DNSName><EvaluateTargetHealth>{evaluate}</EvaluateTargetHealth></AliasTarget></ResourceRecordSet>")
+
+
+def weighted(identifier, weight=1, **more):
+    return record("w.e.test.", f"<SetIdentifier>{identifier}</SetIdentifier><Weight>{weight}</Weight>", **more)
+
+
+def geo(identifier, place, name="g.e.test."):
+    return record(name, f"<SetIdentifier>{identifier}</SetIdentifier><GeoLocation>{place}</GeoLocation>")
+
+
+def failover(identifier, role):
+    return alias("f.e.test.", "x.e.test.", f"<SetIdentifier>{identifier}</SetIdentifier><Failover>{role}</Failover>", "true")
+
+
+@pytest.mark.parametrize("code, sets", [
+    ("InvalidChangeBatch", [record(f"r{i}.e.test.") for i in range(1001)]),
+    ("InvalidChangeBatch", [record("t.e.test.", rdtype="TXT", values=['"' + f"{i:03}" * 80 + '"' for i in range(140)])]),
+    ("InvalidChangeBatch", [alias("a.e.test.", "x.e.test."), record("x.e.test.")]),
+    ("InvalidChangeBatch", [record("w.e.test."), weighted("one")]),
+    ("InvalidChangeBatch", [weighted("one"), geo("two", "<CountryCode>FR</CountryCode>", "w.e.test.")]),
+    ("InvalidChangeBatch", [weighted("one"), weighted("one")]),
+    ("InvalidChangeBatch", [weighted("one"), weighted("two", ttl=61)]),
+    ("InvalidChangeBatch", [weighted(str(i)) for i in range(101)]),
+    ("InvalidChangeBatch", [geo("a", "<CountryCode>FR</CountryCode>"), geo("b", "<CountryCode>FR</CountryCode>")]),
+    ("InvalidChangeBatch", [record("x.e.test."), failover("a", "PRIMARY"), failover("b", "PRIMARY")]),
+    ("InvalidChangeBatch", [record("c.e.test."), record("c.e.test.", rdtype="CNAME", values=["x.example.net."])]),
+    ("InvalidChangeBatch", [record("x.other.test.")]),
+    ("InvalidChangeBatch", [record("d.e.test.", values=["192.0.2.1", "192.0.2.1"])]),
+    ("InvalidChangeBatch", [record("h.e.test.", values=["192.0.2.1"]).replace("</ResourceRecordSet>", "<HealthCheckId>none</HealthCheckId></ResourceRecordSet>")]),
+    ("InvalidInput", [weighted("one", 256)]),
+    ("InvalidInput", [weighted("x" * 129)]),
+    ("InvalidInput", [record("w.e.test.", "<Weight>1</Weight>")]),
+    ("InvalidInput", [record("w.e.test.", "<SetIdentifier>x</SetIdentifier>")]),
+    ("InvalidInput", [geo("a", "<CountryCode>CA</CountryCode><SubdivisionCode>QC</SubdivisionCode>")]),
+    ("InvalidInput", [record("s.e.test.", rdtype="TYPE65402")]),
+    (None, [record("x.e.test."), alias("a.e.test.", "x.e.test."), weighted("one", 0), weighted("two", 255)]),
+], ids=lambda x: None)
+def test_the_simulator_enforces(sim, code, sets):
+    """What the tests above rest upon."""
+    before = dict(sim.sets)
+    body = "".join(f"<Change><Action>CREATE</Action>{s}</Change>" for s in sets)
+    body = (f'<ChangeResourceRecordSetsRequest xmlns="{route53sim.NS}"><ChangeBatch><Changes>{body}</Changes></ChangeBatch>'
+            "</ChangeResourceRecordSetsRequest>")
+    send = lambda: sim.change(body.encode(), sim.zones[sim.id])
+    if code is None:
+        send()
+        body = body.replace("CREATE", "DELETE")  # the target before its alias
+        code = "InvalidChangeBatch" if "<Change><Action>DELETE</Action>" + sets[0] not in body else None
+        send()
+    else:
+        with pytest.raises(route53sim.Error) as error:
+            send()
+        assert error.value.code == code
+    assert sim.sets == before
+
+
+def test_upsert_counts_twice(sim):
+    static = [{"name": f"r{i}.e.test.", "type": "A", "ttl": 60, "values": ["192.0.2.1"]} for i in range(501)]
+    once(sim, "read", "compile", "apply", static=static)
+    assert len(sim.changes) == 1
+    once(sim, "read", "compile", "apply", static=[dict(s, ttl=61) for s in static])
+    assert len(sim.changes) == 3
+
+
+def meanwhile(sim, wanted, do):
+    """Somebody else does something just before the first request that fits."""
+    left = [do]
+
+    def fault(index, method, path):
+        if left and wanted(method, path):
+            left.pop()()
+
+    sim.fault = fault
+
+
+def test_health_checks_have_versions(sim):
+    """Two that change one check at a time: the second is told, and does not overwrite."""
+    up = [status_of()] * 3
+    apply(sim, sample(status=up))
+    number = next(iter(sim.checks))
+    meanwhile(sim, lambda method, path: path.endswith(number) and method == "POST",
+              lambda: sim.checks[number].update(version=9))
+    out = apply(sim, sample(status=[status_of(down=True)] * 3), status=1)
+    assert out["error"]["failure"] == "conflict" and "HealthCheckVersionMismatch" in out["error"]["text"]
+    sim.fault = lambda index, method, path: None
+    assert "error" not in apply(sim, sample(status=[status_of(down=True)] * 3))
+
+
+def test_a_health_check_that_others_use(world):
+    """It stays, and the run says so; once it is free, the next run removes it."""
+    sim = world.sim
+    world.apply()
+    number = next(iter(sim.checks))
+    sim.put("theirs.e.test.", "A", ["192.0.2.66"])
+    sim.sets[("theirs.e.test.", "A", None)].health = number
+    world.write(None)
+    out = world.apply(*CONSENTS, status=3)
+    assert "HealthCheckInUse" in out["errors"][0]["error"] and number in sim.checks
+    del sim.sets[("theirs.e.test.", "A", None)]
+    world.apply(*CONSENTS)
+    assert not sim.checks and world.run("plan")["items"] == []
+
+
+def test_a_record_that_comes_meanwhile(world):
+    """CREATE, not UPSERT, of what was not there: another writer's record is not run over."""
+    sim = world.sim
+    meanwhile(sim, lambda method, path: method == "POST" and path.endswith("/rrset"),
+              lambda: sim.put("www.e.test.", "A", ["192.0.2.66"]))
+    out = world.apply(status=3)
+    assert out["errors"][0]["failure"] == "conflict" and "is there already" in out["errors"][0]["error"]
+    assert ask(sim, name="www.e.test.") == {"192.0.2.66": 1}
+    sim.fault = lambda index, method, path: None
+    assert [i["key"] for i in world.apply(status=3)["items"] if i["held"]] == ["www.e.test./A"]
+
+
+def test_c28_checks_of_a_name_that_went_meanwhile(world):
+    """C28: a run that is killed after it has made checks, and the name is gone from the configuration."""
+    sim = world.sim
+    sim.fault = lambda index, method, path: "kill" if path.endswith("/rrset") and method == "POST" else None
+    world.run("apply", "--yes", status=3)
+    assert len(sim.checks) == 3
+    sim.fault = lambda index, method, path: None
+    world.write(None)
+    world.apply()
+    assert not sim.checks and world.run("plan")["items"] == []
+
+
+# ---- requests -------------------------------------------------------------------------------------
+
+
+def paths(sim):
+    return [p.partition("?")[0].removeprefix(route53sim.BASE) for _, p, _ in sim.requests]
+
+
+def test_lists_serve_all_zones(world):
+    """A plan of many zones: one list of zones and one of health checks for all, and the records of each."""
+    sim = world.sim
+    zones = [f"z{i}.test" for i in range(10)]
+    files = {f"{z}/zone.yaml": ZONE for z in zones}
+    sluicelib.write_tree(world.folder / "config", files)
+    for zone in zones:
+        sim.make_zone(zone + ".")
+    sim.make_zone("a.test.")
+    sim.make_zone("zz.test.")
+    world.apply("--allow-ns-change")
+    sim.requests.clear()
+    assert world.run("plan")["items"] == []
+    assert sorted(paths(sim)) == sorted(["/hostedzonesbyname", "/healthcheck"] +
+                                        [f"/hostedzone/{z.id}/rrset" for z in sim.zones.values() if z.name not in ("a.test.", "zz.test.")])
+
+
+def test_paging_takes_what_it_needs(sim):
+    """300 record sets and 100 health checks a page."""
+    sim.page = 1000
+    for i in range(301):
+        sim.put(f"r{i}.e.test.", "A", ["192.0.2.66"])
+    for i in range(101):
+        sim.checks[f"{i:08x}-0000-4000-8000-000000000000"] = {"reference": f"x{i}", "config": {"Type": "TCP", "Port": "1"}, "version": 1}
+    once(sim, "read")
+    assert paths(sim) == ["/hostedzonesbyname"] + ["/healthcheck"] * 2 + [f"/hostedzone/{sim.id}/rrset"] * 2
+
+
 # ---- faults ---------------------------------------------------------------------------------------
 
 
-REQUESTS = 14  # of an apply from a plain name to a steered one
+REQUESTS = 12  # of an apply from a plain name to a steered one
 
 
 def start_from_plain(world, holes):

@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "base/http.h"
 #include "base/name.h"
+#include "base/rng.h"
 #include "tools/providers/provider.h"
 
 enum {
@@ -30,6 +31,7 @@ enum {
   ROUTE53_VALUES_MAX = 32000, /* characters of one batch */
   ROUTE53_WEIGHT_MAX = 255,
   ROUTE53_XML_MAX = 8 << 20, /* octets of one reply */
+  ROUTE53_ID = 64,           /* of zones, changes and health checks, with NUL */
 };
 
 #define ROUTE53_NAMESPACE "https://route53.amazonaws.com/doc/2013-04-01/"
@@ -115,26 +117,111 @@ bool route53_write_change(struct buf *out, const char *action, const struct prov
 bool route53_write_check(struct buf *out, const json_t *body, const char *reference,
                          long long version);
 
-/* ---- apply ---------------------------------------------------------------------------------- */
+/* ---- batches -------------------------------------------------------------------------------- */
 
 /* One batch: changes in the order in which they are sent, which never leaves a name empty. */
 struct route53_batch {
-  const struct provider_change **changes;
+  const struct provider_change **changes; /* points into the list of all */
   size_t count;
+  bool waits; /* those before it must be INSYNC: it goes on with a domain that was parted */
 };
 
 struct route53_batches {
+  const struct provider_change **changes; /* of all batches */
   struct route53_batch *items;
   size_t count;
 };
 
-/* Cuts the changes of resource record sets into batches: what belongs to one domain stays in one.
- * False without memory, or with the name of a domain that is too large. */
+/*
+ * Cuts the changes of resource record sets into batches: what belongs to one domain stays in one.
+ * A domain that is too large for that is parted so that every moment is safe: first what comes or
+ * changes below helper names, each group of weighted sets in one batch; then the public name, in
+ * one batch; then what goes.  False without memory, or with the name of a domain for which that
+ * cannot be (`too_large`): a group or the public name itself is over the limits, or a helper name
+ * turns from or to CNAME.
+ */
 bool route53_batches_make(const struct provider_change *changes, size_t count,
                           struct route53_batches *out, const char **too_large);
 void route53_batches_close(struct route53_batches *batches);
 
 /* "DELETE", "CREATE" or "UPSERT". */
 const char *route53_action(const struct provider_change *change);
+
+/* ---- one account ---------------------------------------------------------------------------- */
+
+struct route53 {
+  char *name, *base, *marker;
+  char *credentials; /* "KEY:SECRET", as libcurl takes them */
+  char *token;       /* "X-Amz-Security-Token: ..."; or NULL */
+  bool read_only;
+  struct http_client *http;
+  struct rng rng;
+
+  /* The zone that was found last. */
+  char zone_id[ROUTE53_ID];
+  char prefix[64]; /* of the CallerReferences of its health checks */
+  json_t *checks;  /* of it: KEY -> {"id", "version"}; NULL: not read */
+
+  /* Lists that hold for several zones: kept until something is written or a zone is read again. */
+  json_t *zones; /* name -> ids of its public zones */
+  xmlDoc **check_pages;
+  size_t check_page_count;
+  bool checks_listed; /* the pages are all there are */
+  json_t *read;       /* names of zones that were read since */
+};
+
+/* Nothing that was read holds any more. */
+void route53_forget(struct route53 *r);
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+struct route53_call {
+  const char *method, *path; /* the query in the order of its keys: libcurl does not sort it */
+  const struct buf *body;    /* or NULL */
+  bool idempotent;           /* may be done twice */
+  const char *what;          /* that it is about, for messages */
+  const char *root;          /* of the reply */
+};
+
+/* Sends, judges and parses; *out (if not NULL) is freed by xmlFreeDoc(). */
+bool route53_send(struct route53 *r, const struct route53_call *call, xmlDoc **out,
+                  struct provider_error *error);
+
+/* Adds "KEY=VALUE" in percent encoding. */
+void route53_add_query(struct buf *path, char before, const char *key, const char *value);
+
+/* False, with an error: what it says of `what` is wrong (`why`), or ("") there is no memory. */
+bool route53_garbage(const struct route53 *r, const char *what, const char *why,
+                     struct provider_error *error);
+
+/* The id without its prefix ("/hostedzone/"), or false. */
+bool route53_take_id(const char *text, const char *prefix, char out[ROUTE53_ID]);
+
+/* False unless the reply says whether there is more: a part is never taken for the whole. */
+bool route53_is_truncated(const xmlNode *root, bool *more);
+
+/* ---- zones ---------------------------------------------------------------------------------- */
+
+/* Finds the public zone of the name: its id and prefix. */
+bool route53_find_zone(struct route53 *r, const char *zone, struct provider_error *error);
+
+bool route53_create_zone(void *self, const char *zone, struct provider_error *error);
+bool route53_delete_zone(void *self, const char *zone, struct provider_error *error);
+json_t *route53_servers(void *self, const char *zone, struct provider_error *error);
+
+/* ---- lists and changes ---------------------------------------------------------------------- */
+
+bool route53_read(void *self, const char *zone, struct provider_objects *out,
+                  struct provider_error *error);
+
+/* The health checks of the zone that was found, into `r->checks` and `out`. */
+bool route53_list_checks(struct route53 *r, const char *zone, struct provider_objects *out,
+                         struct provider_error *error);
+
+bool route53_delete_check(struct route53 *r, const struct provider_object *object,
+                          struct provider_error *error);
+
+bool route53_apply(void *self, const char *zone, const struct provider_change *changes,
+                   size_t count, size_t *done, struct provider_error *error);
 
 #endif
