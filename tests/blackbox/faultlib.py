@@ -463,12 +463,26 @@ class Ns1(Kind):
         self.sim.put(name.rstrip("."), rdtype, [v.split() if rdtype == "MX" else [v.strip('"')] for v in values])
 
     def dump(self):
+        """IDs of feeds, which are others each time, are told by their labels."""
         with self.sim.lock:
-            return {(f"{n}.", t): json.dumps(r, sort_keys=True) for (n, t), r in self.sim.zones["e.test"].items()}
+            labels = {i: f["config"]["label"] for feeds in self.sim.feeds.values() for i, f in feeds.items()}
+
+            def text(record):
+                record = copy.deepcopy(record)
+                for answer in record["answers"]:
+                    up = answer.get("meta", {}).get("up")
+                    if isinstance(up, dict):
+                        up["feed"] = labels[up["feed"]]
+                return json.dumps(record, sort_keys=True)
+            out = {(f"{n}.", t): text(r) for (n, t), r in self.sim.zones["e.test"].items()}
+            feeds = [sorted((f["config"]["label"], f["data"].get("up")) for f in feeds.values()) for feeds in self.sim.feeds.values()]
+            out["feeds", ""] = Dump(json.dumps(sorted(feeds)), copy.deepcopy(
+                (self.sim.zones["e.test"], self.sim.sources, self.sim.feeds)))
+            return out
 
     def restore(self, dump):
         with self.sim.lock:
-            self.sim.zones["e.test"] = {(n.rstrip("."), t): json.loads(r) for (n, t), r in dump.items()}
+            self.sim.zones["e.test"], self.sim.sources, self.sim.feeds = copy.deepcopy(dump["feeds", ""].state)
 
     def view(self, name, rdtype):
         record = self.sim.zones["e.test"].get((name.rstrip("."), rdtype))
@@ -476,7 +490,7 @@ class Ns1(Kind):
             return set()
         if not record.get("filters"):
             return {" ".join(map(str, a["answer"])) for a in record["answers"]}
-        return set(ns1sim.shares(record, ns1sim.Client("198.51.100.1", "FR", "EU")))
+        return set(ns1sim.shares(record, ns1sim.Client("198.51.100.1", "FR", "EU"), self.sim.feed_values()))
 
     def close(self):
         super().close()

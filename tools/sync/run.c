@@ -253,18 +253,32 @@ static bool is_seen(const struct sync_item *item, const struct provider_objects 
   return object && !object->opaque && json_equal(object->body, item->new->body);
 }
 
+/* True if all that a change is about is as it was before. */
+static bool is_untouched(const struct sync_item *item, const struct provider_objects *objects,
+                         const json_t *there) {
+  const struct provider_object *about = item->old ? item->old : item->new;
+  const json_t *place = json_object_get(there, about->key);
+  if (!item->old)
+    return !place;
+  return place && json_equal(objects->items[json_integer_value(place)].body, item->old->body);
+}
+
 /* How many of the changes that were asked for are not to be seen: each is looked for itself, since
- * a new plan may hold back what another writer has changed meanwhile.  False without memory. */
+ * a new plan may hold back what another writer has changed meanwhile.  *touched: some of them were
+ * begun at least.  False without memory. */
 static bool count_unseen(const struct sync_plan *asked, const struct provider_objects *objects,
-                         size_t *count) {
+                         size_t *count, bool *touched) {
   json_t *there = json_object();
   bool ok = there;
   *count = 0;
+  *touched = false;
   for (size_t i = 0; ok && i < objects->count; i++)
     ok = json_object_set_new(there, objects->items[i].key, json_integer((json_int_t)i)) == 0;
   for (size_t i = 0; ok && i < asked->count; i++)
-    if (!asked->items[i].held && !is_seen(&asked->items[i], objects, there))
+    if (!asked->items[i].held && !is_seen(&asked->items[i], objects, there)) {
       (*count)++;
+      *touched = *touched || !is_untouched(&asked->items[i], objects, there);
+    }
   json_decref(there);
   return ok;
 }
@@ -291,8 +305,9 @@ static bool narrow(const struct worker *w, struct sync_target *t, void *self,
 /* What was asked for against what is there now, which `t->actual` holds; false: cannot be told. */
 static bool judge(const struct worker *w, struct sync_target *t, void *self, bool failed) {
   size_t left = 0;
+  bool touched = false;
   struct provider_error error;
-  if (!count_unseen(&t->plan, &t->actual, &left))
+  if (!count_unseen(&t->plan, &t->actual, &left, &touched))
     return false;
   t->seen = left < t->asked ? t->asked - left : 0;
   if (!failed && left == 0)
@@ -305,7 +320,7 @@ static bool judge(const struct worker *w, struct sync_target *t, void *self, boo
     t->state = SYNC_PARTIAL;
     t->error = error;
   }
-  if (t->state != SYNC_APPLIED && t->seen == 0) /* as it was before */
+  if (t->state != SYNC_APPLIED && t->seen == 0 && !touched) /* as it was before */
     t->state = SYNC_FAILED;
   return true;
 }
