@@ -19,7 +19,8 @@ enum {
   BELOW = 4,
   TIME_TEXT = 48,
   OVERRIDE_SIZE = 320,
-  SYNCD_WAIT = 3, /* seconds */
+  SYNCD_WAIT = 3,
+  SYNCD_GRACE = 5, /* seconds */
 };
 
 static long long integer(const json_t *object, const char *key) {
@@ -315,20 +316,58 @@ static void add_providers(json_t *reply, const char *settings) {
     machine_close(&machine);
 }
 
+/* What is well, and still worth a line. */
+static void print_notes(const json_t *item) {
+  char when[TIME_TEXT];
+  const json_t *drift = json_object_get(item, "drift");
+  long long waiting = integer(item, "waiting");
+  long long checked = integer(item, "checked");
+  if (waiting > 0)
+    wrap_print("", BELOW,
+               "%lld change%s of NS records wait%s for `sluice sync apply "
+               "--allow-ns-change`",
+               waiting, cli_s(waiting), waiting == 1 ? "s" : "");
+  if (string(item, "check_error", NULL))
+    wrap_print("", BELOW, "not read as a whole: %s", string(item, "check_error", "?"));
+  else if (checked > 0)
+    wrap_print("", BELOW, "read as a whole %s ago", ago(checked, when));
+  if (json_is_object(drift))
+    wrap_print("", BELOW, "%s, %s ago: %s",
+               json_is_true(json_object_get(drift, "now")) ? "DIFFERS"
+                                                           : "differed, was brought level",
+               ago(integer(drift, "at"), when), string(drift, "what", "?"));
+}
+
+static bool has_jobs(const json_t *item) {
+  return integer(item, "behind") + integer(item, "zones_behind") > 0;
+}
+
+/* What has just changed is being brought level, which needs nobody's attention. */
+static bool is_behind(const json_t *item) {
+  return has_jobs(item) && (string(item, "error", NULL) ||
+                            (long long)time(NULL) - integer(item, "since") >= SYNCD_GRACE);
+}
+
 static void print_provider(const json_t *item) {
   char when[TIME_TEXT];
   char since[TIME_TEXT];
+  char rest[64] = "";
   long long domains = integer(item, "domains");
-  long long behind = integer(item, "behind");
+  long long zones = integer(item, "zones_behind");
   long long at = integer(item, "since");
   const char *name = string(item, "name", "?");
-  if (behind == 0) {
-    wrap_print("", ITEM, "%s level, %lld steered name%s", name, domains, cli_s(domains));
+  if (!is_behind(item)) {
+    wrap_print("", ITEM, "%s %s, %lld steered name%s", name,
+               has_jobs(item) ? "is being brought level" : "level", domains, cli_s(domains));
+    print_notes(item);
     return;
   }
-  wrap_print("", ITEM, "%s BEHIND with %lld of %lld steered name%s, since %s (%s ago)", name,
-             behind, domains, cli_s(domains), utc(at, when), ago(at, since));
+  if (zones > 0)
+    snprintf(rest, sizeof rest, " and the other records of %lld zone%s", zones, cli_s(zones));
+  wrap_print("", ITEM, "%s BEHIND with %lld of %lld steered name%s%s, since %s (%s ago)", name,
+             integer(item, "behind"), domains, cli_s(domains), rest, utc(at, when), ago(at, since));
   wrap_print("", BELOW, "%s", string(item, "error", "not tried yet"));
+  print_notes(item);
 }
 
 static void print_providers(const json_t *providers) {
@@ -351,10 +390,13 @@ static int judge_providers(const json_t *providers) {
     return CLI_PARTIAL;
   }
   json_array_foreach(providers, i, item) {
-    if (integer(item, "behind") == 0)
+    const json_t *drift = json_object_get(item, "drift");
+    bool differs = json_is_true(json_object_get(drift, "now"));
+    if (!is_behind(item) && !differs)
       continue;
-    cli_error("%s is behind: %s", string(item, "name", "?"),
-              string(item, "error", "not tried yet"));
+    cli_error("%s %s: %s", string(item, "name", "?"), is_behind(item) ? "is behind" : "differs",
+              is_behind(item) ? string(item, "error", "not tried yet")
+                              : string(drift, "what", "?"));
     status = CLI_PARTIAL;
   }
   return status;

@@ -179,6 +179,20 @@ static bool open_domains(struct sync_zone *zone) {
   return zone->domains;
 }
 
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool open_others(struct sync_zone *zone) {
+  size_t count = zone->zone->domain_count;
+  zone->others = calloc(count + 1, sizeof *zone->others);
+  for (size_t i = 0; zone->others && i < count; i++)
+    zone->others[i] = zone->domains[i].name;
+  if (zone->others)
+    qsort(zone->others, count, sizeof *zone->others, compare_texts);
+  return zone->others;
+}
+
 /* ---- providers ------------------------------------------------------------------------------ */
 
 /* True if `list` is NULL or has the name among its parts "A,B". */
@@ -309,7 +323,7 @@ int sync_run_open(struct sync_run *run, const struct sync_options *options) {
   if (status == CLI_DONE)
     status = choose_zones(run);
   for (size_t z = 0; status == CLI_DONE && z < run->zone_count; z++)
-    if (!open_domains(&run->zones[z]))
+    if (!open_domains(&run->zones[z]) || (options->rest && !open_others(&run->zones[z])))
       status = CLI_FAILED;
   if (status == CLI_DONE)
     status = choose_targets(run);
@@ -349,6 +363,7 @@ void sync_run_close(struct sync_run *run) {
     for (size_t i = 0; i < run->zones[z].name_count; i++)
       free((char *)(uintptr_t)run->zones[z].names[i]);
     free(run->zones[z].names);
+    free(run->zones[z].others);
     free(run->zones[z].domains);
   }
   free(run->targets);

@@ -101,7 +101,18 @@ static bool is_ignored(const struct planner *p, const struct provider_object *ob
          (is_apex_ns(p, object) && !p->input->can->apex_ns);
 }
 
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_other(const struct sync_plan_input *input, const char *name) {
+  return name && input->other_count > 0 &&
+         bsearch(&name, input->others, input->other_count, sizeof *input->others, compare_texts);
+}
+
 bool sync_plan_selects(const struct sync_plan_input *input, const struct provider_object *object) {
+  if (is_other(input, object->name) || is_other(input, object->domain))
+    return false;
   if (!input->names)
     return true;
   for (size_t i = 0; i < input->name_count; i++)

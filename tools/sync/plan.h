@@ -70,6 +70,8 @@ struct sync_plan_input {
   size_t refusal_count;
   const char *const *names; /* only these owners or domains; NULL: the whole zone */
   size_t name_count;
+  const char *const *others; /* sorted: not these owners and domains; NULL: no such limit */
+  size_t other_count;
   unsigned consents;
 };
 

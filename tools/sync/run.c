@@ -209,6 +209,8 @@ static bool make_plan(const struct sync_run *run, struct sync_target *t, struct 
       .refusal_count = t->refusal_count,
       .names = t->zone->names,
       .name_count = t->zone->name_count,
+      .others = t->zone->others,
+      .other_count = t->zone->others ? t->zone->zone->domain_count : 0,
       .consents = run->options.consents,
   };
   return sync_plan_make(&input, plan);

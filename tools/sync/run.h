@@ -34,6 +34,7 @@ struct sync_options {
   size_t apex_ns_count;
   const char *locks; /* folder of the locks (tools/sync/lock.h), from who may not read the machine's
                       * settings; NULL: as these say */
+  bool rest;         /* only what is beside the steered names of the configuration */
   unsigned lock_wait_ms; /* how long sync_run_lock() waits for others */
   bool server_only; /* what is in force must come from the running server, not from its store */
   const char *cut;  /* `apex_ns` is for the delegation of this name (absolute, lower case), not for
@@ -55,6 +56,7 @@ struct sync_zone {
   struct sync_domain *domains;
   const char **names; /* that were asked for, owned texts; NULL: all */
   size_t name_count;
+  const char **others; /* with `rest`: the steered names, sorted */
 };
 
 struct sync_provider {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/syncd/engine.h"
+#include "tools/syncd/engine_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,6 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "tools/syncd/queue.h"
-#include "tools/syncd/round.h"
 
 enum {
   TICK_MS = 100,
@@ -23,60 +21,13 @@ enum {
   SLOW_MS = 30000,       /* where a retry alone helps nothing: rights, refusals */
 };
 
-struct provider {
-  struct engine *engine;
-  struct provider *next;
-  struct queue queue;
-  json_t *places; /* DOMAIN -> mark of what is in force; NULL: none is here now */
-  json_t *holds;  /* DOMAIN -> document that the provider holds, as last seen */
-  char error[PROVIDER_TEXT];
-  /* A round. */
-  bool working;
-  uv_work_t work;
-  uint64_t round; /* its number */
-  const char **domains;
-  char **marks;
-  size_t count;
-  struct round_result *results;
-};
-
-struct engine_wait {
-  struct engine *engine;
-  struct engine_wait *next, **at;
-  char *domain;
-  json_t *pending;   /* PROVIDER -> true */
-  uint64_t after;    /* only rounds with a higher number count */
-  uint64_t until_ms; /* loop time */
-  void (*done)(void *arg, json_t *reply);
-  void *arg;
-};
-
-struct engine {
-  uv_loop_t *loop;
-  const struct syncd_settings *settings;
-  struct provider *providers;
-  struct engine_wait *waits;
-  uint64_t rounds;
-  uv_timer_t tick;
-  bool save_failed;
-  /* Looking at the server. */
-  struct watch *watch;
-  uv_work_t look;
-  bool looking, known;
-  bool ever;        /* known once */
-  uint64_t look_at; /* loop time: of the next one; while looking, of its start */
-  json_t *places;   /* what the last look gave */
-  char why[PROVIDER_TEXT];
-  char said[PROVIDER_TEXT]; /* of it, in the log */
-};
-
 static int64_t wall_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static double random_part(void) {
+double engine_random(void) {
   uint32_t value = 0;
   if (getrandom(&value, sizeof value, 0) != (ssize_t)sizeof value)
     return 0;
@@ -102,16 +53,18 @@ static struct provider *add_provider(struct engine *engine, const char *name) {
   if (p == NULL)
     return NULL;
   p->holds = json_object();
-  if (p->holds == NULL || !queue_open(&p->queue, engine->settings->state, name, &damaged, why)) {
+  p->waiting = json_object();
+  if (p->holds == NULL || p->waiting == NULL ||
+      !queue_open(&p->queue, engine->settings->state, name, &damaged, why)) {
     log_error("%s", why);
     queue_close(&p->queue);
     json_decref(p->holds);
+    json_decref(p->waiting);
     free(p);
     return NULL;
   }
   if (damaged)
-    log_warning("the queue of %s was damaged and is set aside; every domain is looked at again",
-                name);
+    log_warning("the queue of %s was damaged and is set aside; all of it is looked at again", name);
   p->engine = engine;
   p->next = engine->providers;
   engine->providers = p;
@@ -131,7 +84,7 @@ void engine_save(struct engine *engine) {
 }
 
 /* The domain is to be brought level at once. */
-static void demand(struct provider *p, const char *domain, const char *want) {
+void engine_demand(struct provider *p, const char *domain, const char *want) {
   json_t *job = queue_add(&p->queue, domain, wall_ms() / 1000);
   if (job == NULL)
     return;
@@ -158,9 +111,9 @@ static void compare(struct provider *p) {
     const char *want = json_string_value(mark);
     if (job ? strcmp(text_of(job, "want"), want) != 0
             : strcmp(text_of(p->queue.level, domain), want) != 0)
-      demand(p, domain, want);
+      engine_demand(p, domain, want);
   }
-  json_t *lists[] = {p->queue.jobs, p->queue.level, p->holds};
+  json_t *lists[] = {p->queue.jobs, p->queue.level, p->holds, p->waiting};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     json_object_foreach_safe(lists[i], next, domain, mark) {
       if (json_object_get(p->places, domain) != NULL)
@@ -171,8 +124,6 @@ static void compare(struct provider *p) {
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
-
-static json_t *domain_status(const struct engine *engine, const char *domain);
 
 static void wait_end(struct engine_wait *wait) {
   *wait->at = wait->next;
@@ -190,7 +141,7 @@ void engine_wait_cancel(struct engine_wait *wait) {
 static void wait_done(struct engine_wait *wait) {
   void (*done)(void *arg, json_t *reply) = wait->done;
   void *arg = wait->arg;
-  json_t *reply = domain_status(wait->engine, wait->domain);
+  json_t *reply = engine_domain_status(wait->engine, wait->domain);
   wait_end(wait);
   done(arg, reply);
 }
@@ -216,14 +167,14 @@ struct engine_wait *engine_sync(struct engine *engine, const char *domain, uint6
     const char *mark = json_string_value(json_object_get(p->places, domain));
     if (mark == NULL)
       continue;
-    demand(p, domain, mark);
+    engine_demand(p, domain, mark);
     json_object_set_new(pending, p->queue.name, json_true());
   }
   engine_save(engine);
   if (wait == NULL || json_object_size(pending) == 0 || wait_ms == 0) {
     free(wait);
     json_decref(pending);
-    done(arg, domain_status(engine, domain));
+    done(arg, engine_domain_status(engine, domain));
     return NULL;
   }
   *wait = (struct engine_wait){.engine = engine,
@@ -272,7 +223,7 @@ static void take_failure(struct provider *p, json_t *job, const struct round_res
   json_object_set_new(job, "attempts", json_integer(attempts));
   json_object_set_new(
       job, "next",
-      json_integer((json_int_t)(wall_ms() + queue_backoff(first, attempts, random_part()))));
+      json_integer((json_int_t)(wall_ms() + queue_backoff(first, attempts, engine_random()))));
   json_object_set_new(job, "error", json_string(result->error));
   /* What a provider refuses may be one domain's fault, and is not to hold up the others. */
   if (result->failure == PROVIDER_REFUSED || result->failure == PROVIDER_GARBAGE)
@@ -300,11 +251,11 @@ static void take_result(struct provider *p, size_t i) {
     return;
   }
   json_object_set_new(p->queue.level, domain, json_string(p->marks[i]));
+  if (round_is_zone(domain))
+    json_object_set_new(p->waiting, domain, json_integer((json_int_t)result->held));
   if (again != (json_int_t)p->round)
     json_object_del(p->queue.jobs, domain);
 }
-
-static void start_round(struct provider *p);
 
 static void on_round_done(uv_work_t *work, int status) {
   struct provider *p = work->data;
@@ -319,7 +270,7 @@ static void on_round_done(uv_work_t *work, int status) {
   engine_save(p->engine);
   tell_waits(p);
   free_round(p);
-  start_round(p);
+  engine_start_round(p);
 }
 
 static bool pick(struct provider *p, const char *domain, const json_t *job) {
@@ -331,15 +282,18 @@ static bool pick(struct provider *p, const char *domain, const json_t *job) {
   return true;
 }
 
-/* What is due: many together, or one that is better alone. */
+/* What is due: many together, or one that is better alone; domains first, since somebody may wait
+ * for one, and never with zones. */
 static bool pick_all(struct provider *p) {
   int64_t now = wall_ms();
   const char *domain;
   json_t *job;
-  for (int alone = 0; alone < 2 && p->count == 0; alone++)
+  for (int turn = 0; turn < 4 && p->count == 0; turn++)
     json_object_foreach(p->queue.jobs, domain, job) {
+      bool alone = turn % 2 == 1;
       bool due = json_integer_value(json_object_get(job, "next")) <= now;
-      bool mine = json_is_true(json_object_get(job, "alone")) == (alone == 1);
+      bool mine = json_is_true(json_object_get(job, "alone")) == alone &&
+                  round_is_zone(domain) == (turn >= 2);
       if (!due || !mine || p->count == (alone ? 1 : BATCH))
         continue;
       if (json_object_get(p->places, domain) != NULL && !pick(p, domain, job))
@@ -348,7 +302,7 @@ static bool pick_all(struct provider *p) {
   return p->count > 0;
 }
 
-static void start_round(struct provider *p) {
+void engine_start_round(struct provider *p) {
   if (p->working || p->places == NULL || json_object_size(p->queue.jobs) == 0)
     return;
   p->domains = calloc(BATCH + 1, sizeof *p->domains);
@@ -420,87 +374,15 @@ static void on_tick(uv_timer_t *timer) {
     engine->look_at = now;
     engine->looking = uv_queue_work(engine->loop, &engine->look, on_look, on_look_done) == 0;
   }
-  for (struct provider *p = engine->providers; p != NULL; p = p->next)
-    start_round(p);
+  for (struct provider *p = engine->providers; p != NULL; p = p->next) {
+    engine_start_round(p);
+    engine_start_check(p);
+  }
   for (struct engine_wait *wait = engine->waits; wait != NULL; wait = next) {
     next = wait->next;
     if (now >= wait->until_ms)
       wait_done(wait);
   }
-}
-
-/* ---- what is told ---------------------------------------------------------------------------- */
-
-static json_t *seconds_or_null(json_int_t seconds) {
-  return seconds > 0 ? json_integer(seconds) : json_null();
-}
-
-static json_t *provider_status(const struct provider *p) {
-  const char *domain;
-  const json_t *job;
-  json_int_t since = 0;
-  json_int_t next = 0;
-  json_t *job_;
-  json_object_foreach(p->queue.jobs, domain, job_) {
-    job = job_;
-    json_int_t at = json_integer_value(json_object_get(job, "since"));
-    json_int_t then = json_integer_value(json_object_get(job, "next")) / 1000;
-    since = since == 0 || at < since ? at : since;
-    next = next == 0 || then < next ? then : next;
-  }
-  size_t behind = json_object_size(p->queue.jobs);
-  return json_pack("{s:s, s:I, s:I, s:o, s:o, s:b, s:s?}", "name", p->queue.name, "domains",
-                   (json_int_t)json_object_size(p->places), "behind", (json_int_t)behind, "since",
-                   seconds_or_null(since), "next", seconds_or_null(next), "working",
-                   (int)p->working, "error", behind && p->error[0] ? p->error : NULL);
-}
-
-static json_t *domain_status(const struct engine *engine, const char *domain) {
-  json_t *list = json_array();
-  for (struct provider *p = engine->providers; list != NULL && p != NULL; p = p->next) {
-    if (json_object_get(p->places, domain) == NULL)
-      continue;
-    const json_t *job = json_object_get(p->queue.jobs, domain);
-    const char *error = json_string_value(json_object_get(job, "error"));
-    json_array_append_new(
-        list,
-        json_pack("{s:s, s:b, s:o, s:s?, s:O?}", "name", p->queue.name, "level", (int)(job == NULL),
-                  "since", seconds_or_null(json_integer_value(json_object_get(job, "since"))),
-                  "error", job != NULL && error == NULL ? "not done yet" : error, "holds",
-                  json_object_get(p->holds, domain)));
-  }
-  return json_pack("{s:s, s:o?}", "domain", domain, "providers", list);
-}
-
-void engine_retry(struct engine *engine) {
-  const char *domain;
-  json_t *job;
-  for (struct provider *p = engine->providers; p != NULL; p = p->next) {
-    json_object_foreach(p->queue.jobs, domain, job) {
-      json_object_set_new(job, "next", json_integer(0));
-      json_object_set_new(job, "attempts", json_integer(0));
-    }
-    p->queue.dirty = true;
-    start_round(p);
-  }
-}
-
-const char *engine_unready(const struct engine *engine) {
-  if (engine->ever)
-    return NULL;
-  return engine->said[0] ? engine->said : "the configuration is being read";
-}
-
-json_t *engine_status(const struct engine *engine, const char *domain) {
-  json_t *list = json_array();
-  for (struct provider *p = engine->providers; list != NULL && p != NULL; p = p->next)
-    if (p->places != NULL || json_object_size(p->queue.jobs) > 0)
-      json_array_insert_new(list, 0, provider_status(p));
-  const char *why = engine->said[0] ? engine->said : engine_unready(engine);
-  json_t *reply = json_pack("{s:s?, s:o?}", "server", why, "providers", list);
-  if (reply != NULL && domain != NULL)
-    json_object_set_new(reply, "domain", domain_status(engine, domain));
-  return reply;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -528,7 +410,7 @@ struct engine *engine_open(uv_loop_t *loop, const struct syncd_settings *setting
 
 bool engine_is_busy(const struct engine *engine) {
   for (const struct provider *p = engine->providers; p != NULL; p = p->next)
-    if (p->working)
+    if (p->working || p->checking)
       return true;
   return engine->looking;
 }
@@ -541,6 +423,7 @@ static void on_tick_closed(uv_handle_t *handle) {
     queue_close(&p->queue);
     json_decref(p->places);
     json_decref(p->holds);
+    json_decref(p->waiting);
     free(p);
   }
   watch_close(engine->watch);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heart of sluice-syncd: watches what is in force at our server, keeps a queue for each
- * provider, and works it off: one round at a time for each provider, all providers in parallel.
- * What fails is tried again, later and later; a new change of the domain, or a request, tries at
- * once.
+ * The heart of sluice-syncd: watches what is in force at our server, reads whole providers from
+ * time to time, keeps a queue for each provider, and works it off: one round at a time for each
+ * provider, all providers in parallel. What fails is tried again, later and later; a new change of
+ * the domain, or a request, tries at once.
  *
  * Belongs to the loop's thread; what blocks runs in the loop's pool of threads.
  */
@@ -32,8 +32,12 @@ void engine_save(struct engine *engine);
 void engine_close(struct engine *engine);
 
 /* {"server": TEXT|null (why what is in force is not known),
- *  "providers": [{"name","domains": N,"behind": N,"since": Unix s|null,"next": Unix s|null,
- *                 "working": bool,"error": TEXT|null}]}; with a domain also
+ *  "providers": [{"name","domains": N,"behind": N (of these),"zones_behind": N (whose other records
+ *                 are not level),"since": Unix s|null,"next": Unix s|null,"working": bool,
+ *                 "error": TEXT|null,"waiting": N (changes that wait for a consent, and count as
+ *                 level),"checked": Unix s|null (read as a whole),"check_error": TEXT|null,
+ *                 "drift": {"at": Unix s,"names": N,"what": TEXT,"now": bool (it is so still, since
+ *                 nothing is repaired)}|null}]}; with a domain also
  * "domain": {"name","providers": [{"name","level": bool,"since","error","holds": document|null}]}.
  * A new reference, or NULL without memory. */
 json_t *engine_status(const struct engine *engine, const char *domain);

@@ -5,18 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fs.h"
 #include "tools/cli.h"
 #include "tools/sync/lock.h"
 #include "tools/sync/run.h"
-#include "zones/domain_json.h"
 
 /* Reading the configuration uses what only one thread may use. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-static bool open_run(struct sync_run *run, const struct sync_options *options, char *why) {
+bool round_open(struct sync_run *run, const struct sync_options *options, char *why) {
   why[0] = '\0';
   pthread_mutex_lock(&opening);
   cli_capture(why, PROVIDER_TEXT);
@@ -85,21 +82,59 @@ static void judge(const struct sync_target *target, const char *name, size_t ind
   }
 }
 
-static void judge_all(const struct sync_run *run, const char *const *domains, size_t count,
+/* All that is not steered.  NS records of the apex that wait for a consent are told, and no
+ * failure: while a zone is moved, providers differ in them for long. */
+static void judge_zone(const struct sync_target *target, struct round_result *result) {
+  unsigned held = 0;
+  size_t servers = 0;
+  for (size_t i = 0; target->state == SYNC_APPLIED && i < target->plan.count; i++) {
+    unsigned mine = target->plan.items[i].marker ? 0 : target->plan.items[i].held;
+    servers += mine == SYNC_NS_CHANGE;
+    held |= mine == SYNC_NS_CHANGE ? 0 : mine;
+  }
+  if (target->state != SYNC_APPLIED) {
+    set_error(result, target->error.failure, target->error.text);
+  } else if (held) {
+    char text[PROVIDER_TEXT];
+    snprintf(text, sizeof text,
+             "%.100s: records of %.100s are held back: %.200s; see `sluice sync plan`",
+             target->provider->name, target->zone->name, sync_hold_text(held));
+    set_error(result, PROVIDER_REFUSED, text);
+  } else {
+    result->level = true;
+    result->held = servers;
+    result->error[0] = '\0';
+  }
+}
+
+static void judge_all(const struct sync_run *run, const char *const *keys, size_t count,
                       struct round_result *results) {
-  for (size_t d = 0; d < count; d++)
+  for (size_t k = 0; k < count; k++)
     for (size_t t = 0; t < run->target_count; t++) {
-      long index = find_domain(run->targets[t].zone, domains[d]);
+      const struct sync_target *target = &run->targets[t];
+      bool zone = round_is_zone(keys[k]);
+      long index = zone ? -1 : find_domain(target->zone, keys[k]);
+      if (zone && strcmp(target->zone->name, keys[k] + strlen(ROUND_ZONE)) == 0)
+        judge_zone(target, &results[k]);
       if (index >= 0)
-        judge(&run->targets[t], domains[d], (size_t)index, &results[d]);
+        judge(target, keys[k], (size_t)index, &results[k]);
     }
 }
 
-void round_run(const struct syncd_settings *settings, const char *provider,
-               const char *const *domains, size_t count, struct round_result *results) {
-  struct sync_run run;
-  char why[PROVIDER_TEXT];
-  const struct sync_options options = {
+/* The names in keys of one kind: malloc'd, its texts borrowed. */
+static char **names_of(const char *const *keys, size_t count) {
+  char **names = calloc(count + 1, sizeof *names);
+  for (size_t i = 0; names && i < count; i++)
+    names[i] = (char *)(uintptr_t)keys[i] + (round_is_zone(keys[i]) ? strlen(ROUND_ZONE) : 0);
+  return names;
+}
+
+bool round_is_zone(const char *key) {
+  return strncmp(key, ROUND_ZONE, strlen(ROUND_ZONE)) == 0;
+}
+
+static struct sync_options options_of(const struct syncd_settings *settings, const char *provider) {
+  return (struct sync_options){
       .config = settings->config,
       .settings = settings->file,
       .socket = settings->server,
@@ -107,26 +142,42 @@ void round_run(const struct syncd_settings *settings, const char *provider,
       .locks = settings->locks ? settings->locks : SYNC_LOCK_FOLDER,
       .lock_wait_ms = SYNC_LOCK_WAIT_MS,
       .server_only = true,
-      .args = (char **)(uintptr_t)domains,
-      .arg_count = count,
   };
+}
+
+static void fail_all(struct round_result *results, size_t count, const char *why) {
   for (size_t i = 0; i < count; i++)
-    set_error(&results[i], PROVIDER_LOCAL, "not in the configuration any more");
-  if (!open_run(&run, &options, why)) {
-    for (size_t i = 0; i < count; i++)
-      set_error(&results[i], PROVIDER_LOCAL, why);
+    set_error(&results[i], PROVIDER_LOCAL, why);
+}
+
+void round_run(const struct syncd_settings *settings, const char *provider, const char *const *keys,
+               size_t count, struct round_result *results) {
+  struct sync_run run;
+  char why[PROVIDER_TEXT];
+  struct sync_options options = options_of(settings, provider);
+  options.args = names_of(keys, count);
+  options.arg_count = count;
+  options.rest = count > 0 && round_is_zone(keys[0]);
+  if (!options.args) {
+    fail_all(results, count, "out of memory");
     return;
   }
+  if (!round_open(&run, &options, why)) {
+    fail_all(results, count, why);
+    free(options.args);
+    return;
+  }
+  fail_all(results, count, "not in the configuration any more");
   /* Outside of the mutex: one provider's lock is not to hold up another. */
   if (sync_run_lock(&run) && run.facts) {
     sync_run_plan(&run);
     sync_run_apply(&run);
-    judge_all(&run, domains, count, results);
+    judge_all(&run, keys, count, results);
   } else {
-    for (size_t i = 0; i < count; i++)
-      set_error(&results[i], PROVIDER_LOCAL, "what is in force is not known any more");
+    fail_all(results, count, "what is in force is not known any more");
   }
   sync_run_close(&run);
+  free(options.args);
 }
 
 void round_results_close(struct round_result *results, size_t count) {
@@ -135,126 +186,51 @@ void round_results_close(struct round_result *results, size_t count) {
   free(results);
 }
 
-/* ---- watching -------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
-enum { LINK_MAX = 256 };
+static bool is_apex_ns(const struct sync_item *item) {
+  return item->held == SYNC_NS_CHANGE;
+}
 
-struct watch {
-  const struct syncd_settings *settings;
+/* One difference at its key, unless there is one already. */
+static bool note(json_t *out, const struct sync_target *target, const struct sync_item *item) {
+  static const char *const what[] = {"is missing", "differs", "should not be there"};
+  const struct provider_object *object = item->new ? item->new : item->old;
+  char key[NAME_MAX_TEXT + sizeof ROUND_ZONE];
+  bool steered = item->domain && find_domain(target->zone, item->domain) >= 0;
+  snprintf(key, sizeof key, "%s%s", steered ? "" : ROUND_ZONE,
+           steered ? item->domain : target->zone->name);
+  return json_object_get(out, key) ||
+         json_object_set_new(
+             out, key,
+             json_sprintf("%.255s %.20s %s", object->name, object->type, what[item->op])) == 0;
+}
+
+static bool note_all(json_t *out, const struct sync_target *target) {
+  for (size_t i = 0; i < target->plan.count; i++)
+    if (!target->plan.items[i].marker && !is_apex_ns(&target->plan.items[i]) &&
+        !note(out, target, &target->plan.items[i]))
+      return false;
+  return true;
+}
+
+json_t *round_check(const struct syncd_settings *settings, const char *provider, char *why) {
   struct sync_run run;
-  bool open;
-  bool fresh;           /* just opened: its facts are of now */
-  char build[LINK_MAX]; /* that `run` is of */
-};
-
-struct watch *watch_open(const struct syncd_settings *settings) {
-  struct watch *watch = calloc(1, sizeof *watch);
-  if (watch)
-    watch->settings = settings;
-  return watch;
-}
-
-void watch_close(struct watch *watch) {
-  if (watch && watch->open)
-    sync_run_close(&watch->run);
-  free(watch);
-}
-
-static void current_build(const struct watch *watch, char out[LINK_MAX]) {
-  char *path = watch->settings->data ? fs_join(watch->settings->data, "current") : NULL;
-  ssize_t len = path ? readlink(path, out, LINK_MAX - 1) : 0;
-  out[len > 0 ? len : 0] = '\0';
-  free(path);
-}
-
-static bool reopen(struct watch *watch, char *why) {
-  char build[LINK_MAX];
-  current_build(watch, build);
-  if (watch->open && strcmp(build, watch->build) == 0)
-    return true;
-  if (watch->open)
-    sync_run_close(&watch->run);
-  const struct sync_options options = {.config = watch->settings->config,
-                                       .settings = watch->settings->file,
-                                       .socket = watch->settings->server,
-                                       .server_only = true};
-  watch->open = open_run(&watch->run, &options, why);
-  watch->fresh = watch->open;
-  memcpy(watch->build, build, sizeof build);
-  return watch->open;
-}
-
-static bool read_facts(struct watch *watch, char *why) {
-  struct sync_run *run = &watch->run;
-  if (watch->fresh) {
-    watch->fresh = false;
-    return true;
-  }
-  for (size_t z = 0; z < run->zone_count; z++)
-    for (size_t i = 0; i < run->zones[z].zone->domain_count; i++) {
-      sync_facts_close(&run->zones[z].domains[i]);
-      if (!sync_facts_read(&run->zones[z].domains[i], run->socket, why, PROVIDER_TEXT))
-        return false;
-    }
-  return true;
-}
-
-static bool is_pushed(const struct sync_provider *provider) {
-  const char *health = json_string_value(json_object_get(provider->settings, "health"));
-  return health ? strcmp(health, "pushed") == 0 : !provider->kind || !provider->kind->can.native;
-}
-
-/* Everything that the domain's objects at the provider are made from, as a digest. */
-static bool mark_of(const struct sync_provider *provider, const struct sync_domain *domain,
-                    char out[SYNC_DIGEST]) {
-  const struct steer_domain *steer = domain->domain->steer;
-  const struct steer_status *status = is_pushed(provider) ? domain->status : domain->manual;
-  json_t *weights = json_array();
-  json_t *states = json_array();
-  for (uint32_t i = 0; i < steer->entry_count; i++)
-    json_array_append_new(weights, json_integer(domain->weights[i]));
-  for (uint32_t i = 0; i < steer->endpoint_count; i++)
-    json_array_append_new(
-        states, json_integer(status[i].manual << 16 | status[i].health4 << 8 | status[i].health6));
-  json_t *steering = domain_json_encode(steer);
-  json_t *all = json_pack("{s:o?, s:O?, s:O?, s:O?, s:o, s:o}", "steer", steering, "health",
-                          domain->domain->health, "options", domain->domain->providers, "provider",
-                          provider->settings, "weights", weights, "status", states);
-  bool ok = steering && all && sync_digest(all, out);
-  json_decref(all);
-  return ok;
-}
-
-static bool add_target(const struct sync_target *target, json_t *places) {
-  const struct sync_provider *provider = target->provider;
-  if (provider->kind && provider->kind->can.deployed)
-    return true; /* one of no kind stays, so that it is told to be behind */
-  json_t *mine = json_object_get(places, provider->name);
-  if (!mine) {
-    mine = json_object();
-    if (!mine || json_object_set_new(places, provider->name, mine) != 0)
-      return false;
-  }
-  for (size_t i = 0; i < target->zone->zone->domain_count; i++) {
-    const struct sync_domain *domain = &target->zone->domains[i];
-    char mark[SYNC_DIGEST];
-    if (!mark_of(provider, domain, mark) ||
-        json_object_set_new(mine, domain->name, json_string(mark)) != 0)
-      return false;
-  }
-  return true;
-}
-
-json_t *watch_look(struct watch *watch, char *why) {
-  snprintf(why, PROVIDER_TEXT, "out of memory");
-  if (!reopen(watch, why) || !read_facts(watch, why))
+  const struct sync_options options = options_of(settings, provider);
+  if (!round_open(&run, &options, why))
     return NULL;
-  json_t *places = json_object();
-  bool ok = places;
-  for (size_t i = 0; ok && i < watch->run.target_count; i++)
-    ok = add_target(&watch->run.targets[i], places);
+  sync_run_plan(&run);
+  json_t *out = json_object();
+  bool ok = out;
+  snprintf(why, PROVIDER_TEXT, "out of memory");
+  for (size_t t = 0; ok && t < run.target_count; t++) {
+    ok = run.targets[t].state == SYNC_PLANNED && note_all(out, &run.targets[t]);
+    if (run.targets[t].state != SYNC_PLANNED)
+      snprintf(why, PROVIDER_TEXT, "%s", run.targets[t].error.text);
+  }
+  sync_run_close(&run);
   if (ok)
-    return places;
-  json_decref(places);
+    return out;
+  json_decref(out);
   return NULL;
 }

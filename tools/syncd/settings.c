@@ -7,7 +7,10 @@
 
 #include "base/diag.h"
 #include "base/fs.h"
+#include "tools/endpoints/times.h"
 #include "zones/yaml_tree.h"
+
+enum { CHECK_MOST_S = 7 * 86400 };
 
 struct reading {
   const char *path;
@@ -44,12 +47,32 @@ static bool take_log(const struct reading *r, const struct yaml_node *value,
   return true;
 }
 
+/* "10m", or "off". */
+static bool take_check(const struct reading *r, const struct yaml_node *value, unsigned *out) {
+  int64_t seconds = 0;
+  bool off = value->kind == YAML_SCALAR && strcmp(value->text, "off") == 0;
+  if (!off && (value->kind != YAML_SCALAR || !times_read_span(value->text, &seconds) ||
+               seconds > CHECK_MOST_S))
+    return fail_at(r, value, "`check` must be a time such as 10m, up to 7d, or `off`");
+  *out = (unsigned)seconds;
+  return true;
+}
+
+static bool take_repair(const struct reading *r, const struct yaml_node *value, bool *out) {
+  bool yes = value->kind == YAML_SCALAR && strcmp(value->text, "true") == 0;
+  if (!yes && (value->kind != YAML_SCALAR || strcmp(value->text, "false") != 0))
+    return fail_at(r, value, "`repair` must be `true` or `false`");
+  *out = yes;
+  return true;
+}
+
 static bool take_section(const struct reading *r, const struct yaml_node *section,
                          struct syncd_settings *settings) {
-  static const char *const names[] = {"control", "state", "config", "group", "locks", "log"};
-  enum { NAMES = sizeof names / sizeof *names, PLACES = NAMES - 1 };
-  char **const places[PLACES] = {&settings->control, &settings->state, &settings->config,
-                                 &settings->group, &settings->locks};
+  static const char *const names[] = {"control", "state", "config", "group",
+                                      "locks",   "log",   "check",  "repair"};
+  enum { NAMES = sizeof names / sizeof *names, LOG = 5, CHECK, REPAIR };
+  char **const places[LOG] = {&settings->control, &settings->state, &settings->config,
+                              &settings->group, &settings->locks};
   if (section == NULL)
     return true;
   if (section->kind != YAML_MAP)
@@ -60,9 +83,11 @@ static bool take_section(const struct reading *r, const struct yaml_node *sectio
     size_t k = 0;
     while (k < NAMES && strcmp(key->text, names[k]) != 0)
       k++;
-    if (k < PLACES && !take(r, value, names[k], places[k]))
+    if (k < LOG && !take(r, value, names[k], places[k]))
       return false;
-    if (k == PLACES && !take_log(r, value, settings))
+    if ((k == LOG && !take_log(r, value, settings)) ||
+        (k == CHECK && !take_check(r, value, &settings->check)) ||
+        (k == REPAIR && !take_repair(r, value, &settings->repair)))
       return false;
     if (k == NAMES) {
       char reason[256];
@@ -96,6 +121,8 @@ bool syncd_settings_read(struct syncd_settings *settings, const char *path, char
       .server = strdup("/run/sluice/control.sock"),
       .control = strdup(SYNCD_CONTROL),
       .state = strdup(SYNCD_STATE),
+      .check = SYNCD_CHECK_S,
+      .repair = true,
       .log = LOG_FORMAT_TEXT,
   };
   snprintf(why, SYNCD_SETTINGS_WHY, "out of memory");

@@ -15,17 +15,19 @@
 #define SYNCD_CONTROL "/run/sluice/syncd.sock"
 #define SYNCD_STATE "/var/lib/sluice/syncd"
 
-enum { SYNCD_SETTINGS_WHY = 512 };
+enum { SYNCD_SETTINGS_WHY = 512, SYNCD_CHECK_S = 600 };
 
 struct syncd_settings {
-  char *file;    /* the settings file itself: secrets and repository are read from it */
-  char *server;  /* the server's control socket */
-  char *data;    /* folder of the builds, or NULL */
-  char *control; /* our own socket */
-  char *state;   /* folder of the queues */
-  char *config;  /* directory of the configuration; NULL: the commit of the current build */
-  char *locks;   /* folder of the locks of providers; NULL: SYNC_LOCK_FOLDER */
-  char *group;   /* whose members may use the socket, or NULL */
+  char *file;     /* the settings file itself: secrets and repository are read from it */
+  char *server;   /* the server's control socket */
+  char *data;     /* folder of the builds, or NULL */
+  char *control;  /* our own socket */
+  char *state;    /* folder of the queues */
+  char *config;   /* directory of the configuration; NULL: the commit of the current build */
+  char *locks;    /* folder of the locks of providers; NULL: SYNC_LOCK_FOLDER */
+  unsigned check; /* seconds between two whole readings of a provider; 0: none */
+  bool repair;    /* whether what these find is brought level, or only told */
+  char *group;    /* whose members may use the socket, or NULL */
   enum log_format log;
 };
 
