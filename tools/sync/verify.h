@@ -21,8 +21,7 @@
 /* A test that fails by chance does so less than once in a million runs of all tests. */
 enum { VERIFY_DRAWS = 2000 };
 
-/* Where to ask from: location databases, read once for all targets.  Not to be used by two threads
- * at once. */
+/* Where to ask from: location databases, read once for all targets; threads may share it. */
 struct verify_geo;
 
 /* The files `geo` and `asn`; either may be NULL for that of the machine's settings (NULL: the

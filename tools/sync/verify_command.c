@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sluice sync verify`. */
+/* `sluice sync verify`: a thread for each provider. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,18 +76,47 @@ static bool one_provider(const struct sync_run *run) {
   return true;
 }
 
-static void look(struct sync_run *run, struct flags *f, struct verify_report *reports) {
-  for (size_t i = 0; i < run->target_count; i++) {
-    struct sync_target *t = &run->targets[i];
+/* What one thread works on: the zones of one provider, one after the other. */
+struct looker {
+  struct sync_run *run;
+  const struct flags *flags;
+  const struct sync_provider *provider;
+  struct verify_report *reports;
+  pthread_t thread;
+  bool started;
+};
+
+static void *look_at(void *arg) {
+  const struct looker *l = arg;
+  for (size_t i = 0; i < l->run->target_count; i++) {
+    struct sync_target *t = &l->run->targets[i];
     struct provider_error error = {0};
-    if (t->state == SYNC_FAILED)
+    if (t->provider != l->provider || t->state == SYNC_FAILED)
       continue;
-    json_t *servers =
-        f->given ? json_incref(f->given) : verify_servers(run, t->provider, t->zone->name, &error);
-    if (!servers || !verify_target(run, t, servers, &f->verify, &reports[i], &error))
+    json_t *servers = l->flags->given ? json_incref(l->flags->given)
+                                      : verify_servers(l->run, t->provider, t->zone->name, &error);
+    if (!servers || !verify_target(l->run, t, servers, &l->flags->verify, &l->reports[i], &error))
       t->error = error;
     json_decref(servers);
   }
+  return NULL;
+}
+
+static void look(struct sync_run *run, const struct flags *f, struct verify_report *reports) {
+  struct looker *lookers = calloc(run->provider_count + 1, sizeof *lookers);
+  for (size_t i = 0; i < run->provider_count; i++) {
+    struct looker alone = {
+        .run = run, .flags = f, .provider = &run->providers[i], .reports = reports};
+    struct looker *l = lookers ? &lookers[i] : &alone;
+    *l = alone;
+    l->started = lookers && pthread_create(&l->thread, NULL, look_at, l) == 0;
+    if (!l->started)
+      look_at(l);
+  }
+  for (size_t i = 0; lookers && i < run->provider_count; i++)
+    if (lookers[i].started)
+      pthread_join(lookers[i].thread, NULL);
+  free(lookers);
 }
 
 static int status_of(const struct sync_run *run, const struct verify_report *reports) {

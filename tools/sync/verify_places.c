@@ -2,6 +2,7 @@
 /* A place in each region: by net atoms, or by the location database. */
 #include <arpa/inet.h>
 #include <maxminddb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ struct verify_geo {
   struct geo_db *db; /* NULL: none */
   MMDB_s file;       /* the same file, for what a geo_db does not keep */
   bool has_file;
+  pthread_mutex_t lock; /* of what follows */
   struct known *known;
   size_t count;
 };
@@ -41,8 +43,12 @@ struct verify_geo *verify_geo_open(const char *geo, const char *asn, const char 
   if (ok && geo)
     out->has_file = MMDB_open(geo, MMDB_MODE_MMAP, &out->file) == MMDB_SUCCESS;
   machine_close(&machine);
-  if (ok)
+  if (ok && pthread_mutex_init(&out->lock, NULL) == 0)
     return out;
+  if (out && out->has_file)
+    MMDB_close(&out->file);
+  if (out)
+    geo_db_free(out->db);
   free(out);
   return NULL;
 }
@@ -53,6 +59,7 @@ void verify_geo_close(struct verify_geo *geo) {
   for (size_t i = 0; i < geo->count; i++)
     free(geo->known[i].places);
   free(geo->known);
+  pthread_mutex_destroy(&geo->lock);
   geo_db_free(geo->db);
   if (geo->has_file)
     MMDB_close(&geo->file);
@@ -153,10 +160,7 @@ static struct verify_place *copy(const struct verify_place *places, size_t regio
   return out;
 }
 
-struct verify_place *verify_places(struct verify_geo *geo, const struct steer_domain *steer,
-                                   const struct steer_domain *also) {
-  if (also)
-    return find(geo, steer, also);
+static struct verify_place *find_once(struct verify_geo *geo, const struct steer_domain *steer) {
   for (size_t i = 0; i < geo->count; i++)
     if (geo_table_same_key(geo->known[i].steer, steer))
       return copy(geo->known[i].places, steer->region_count);
@@ -168,4 +172,14 @@ struct verify_place *verify_places(struct verify_geo *geo, const struct steer_do
   if (!known[geo->count].places)
     return NULL;
   return copy(known[geo->count++].places, steer->region_count);
+}
+
+struct verify_place *verify_places(struct verify_geo *geo, const struct steer_domain *steer,
+                                   const struct steer_domain *also) {
+  if (also)
+    return find(geo, steer, also);
+  pthread_mutex_lock(&geo->lock);
+  struct verify_place *out = find_once(geo, steer);
+  pthread_mutex_unlock(&geo->lock);
+  return out;
 }
