@@ -198,15 +198,14 @@ int sync_verify_command(int argc, char **argv) {
   };
   const struct cli_spec spec = {
       .usage = "sluice sync verify [ZONE|DOMAIN...] [--provider P,...] [--draws N]",
-      .about =
-          "Asks each provider's own name servers, as a resolver would, and compares what they\n"
-          "answer with the model: steered names from a place of each region (client subnet,\n"
-          "RFC 7871) as often as --draws says, their shares by a chi-square test that is\n"
-          "wrong less than once in a million runs; all other records one by one.  What a\n"
-          "provider has lost by declaration is compared with what was declared.  One draw is\n"
-          "one answer to a resolver, not one user.\n"
-          "Exit status: 3 if something differs, was silent or was skipped; 1 if nothing\n"
-          "could be asked.",
+      .about = "Asks each provider's own name servers, as a resolver would, and compares what\n"
+               "they answer with the model: steered names from a place of each region (client\n"
+               "subnet, RFC 7871) as often as --draws says, their shares by a chi-square test\n"
+               "that is wrong less than once in a million runs; all other records one by one.\n"
+               "What a provider has lost by declaration is compared with what was declared.\n"
+               "One draw is one answer to a resolver, not one user.\n"
+               "Exit status: 3 if something differs, was silent or was skipped; 1 if nothing\n"
+               "could be asked.",
       .examples = "sluice sync verify\n"
                   "sluice sync verify cdn --provider dns-a --draws 10000\n"
                   "sluice sync verify tm.example.com --provider dns-b --server 192.0.2.53\n"
