@@ -158,44 +158,6 @@ static bool compile(struct sync_target *t, void *self) {
   return true;
 }
 
-/* ---- documents ------------------------------------------------------------------------------ */
-
-/* The document that objects of one domain stand for, or NULL. */
-static json_t *document(struct sync_target *t, void *self, const struct provider_objects *objects,
-                        const char *domain) {
-  struct provider_error ignored;
-  const struct provider_object **mine = malloc((objects->count + 1) * sizeof *mine);
-  size_t count = 0;
-  bool opaque = false;
-  for (size_t i = 0; mine && i < objects->count; i++)
-    if (objects->items[i].domain && strcmp(objects->items[i].domain, domain) == 0) {
-      mine[count++] = &objects->items[i];
-      opaque = opaque || objects->items[i].opaque;
-    }
-  json_t *out = count > 0 && !opaque && t->provider->kind->decompile
-                    ? t->provider->kind->decompile(self, mine, count, &ignored)
-                    : NULL;
-  free(mine);
-  return out;
-}
-
-/* Objects of a steered name may be plain ones as read: the domain is that of the wanted ones. */
-static void adopt_domains(struct sync_target *t) {
-  for (size_t i = 0; i < t->actual.count; i++)
-    for (size_t d = 0; !t->actual.items[i].domain && d < t->zone->zone->domain_count; d++)
-      if (strcmp(t->actual.items[i].name, t->zone->domains[d].name) == 0)
-        t->actual.items[i].domain = strdup(t->zone->domains[d].name);
-}
-
-static void decompile(struct sync_target *t, void *self) {
-  for (size_t i = 0; i < t->zone->zone->domain_count; i++) {
-    json_decref(t->before[i]);
-    json_decref(t->after[i]);
-    t->before[i] = document(t, self, &t->actual, t->zone->domains[i].name);
-    t->after[i] = document(t, self, &t->desired, t->zone->domains[i].name);
-  }
-}
-
 /* ---- one target ----------------------------------------------------------------------------- */
 
 static bool make_plan(const struct sync_run *run, struct sync_target *t, struct sync_plan *plan) {
@@ -235,12 +197,11 @@ static void plan_target(const struct worker *w, struct sync_target *t, void *sel
   }
   if (!w->provider->kind->read(self, t->zone->name, &t->actual, &t->error) || !compile(t, self))
     return;
-  adopt_domains(t);
-  if (!make_plan(w->run, t, &t->plan)) {
+  if (!sync_documents_adopt(t) || !make_plan(w->run, t, &t->plan)) {
     provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", name);
     return;
   }
-  decompile(t, self);
+  sync_documents_make(t, self);
   t->state = SYNC_PLANNED;
 }
 
@@ -289,13 +250,12 @@ static bool count_unseen(const struct sync_plan *asked, const struct provider_ob
  * what is there now, which `t->actual` holds. */
 static bool narrow(const struct worker *w, struct sync_target *t, void *self,
                    struct provider_error *error) {
-  struct sync_plan after;
+  struct sync_plan after = {0};
   size_t count = 0;
   size_t done;
   bool failed = true;
-  adopt_domains(t);
   struct provider_change *changes =
-      make_plan(w->run, t, &after) ? sync_plan_narrowing(&t->plan, &after, &count, &failed) : NULL;
+      sync_documents_adopt(t) && make_plan(w->run, t, &after) ? sync_plan_narrowing(&t->plan, &after, &count, &failed) : NULL;
   bool ok = !failed || provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", w->provider->name);
   if (ok && changes)
     ok = w->provider->kind->apply(self, t->zone->name, changes, count, &done, error);

@@ -165,6 +165,13 @@ bool sync_facts_read_store(struct sync_run *run, char *note, size_t size);
 struct machine;
 bool sync_find_current(const struct machine *machine, char *commit, size_t size);
 
+/* Gives plain objects as read that have the name of a steered domain to it: it is changed with
+ * them.  False without memory. */
+bool sync_documents_adopt(struct sync_target *target);
+
+/* The documents of all domains, from what was read and from what is wanted; `self` of the kind. */
+void sync_documents_make(struct sync_target *target, void *self);
+
 /* `secrets:` of the machine's settings as JSON (NULL in *out: none).  False after an error was
  * printed. */
 bool sync_secrets_read(const char *settings, json_t **out);
