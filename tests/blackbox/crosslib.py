@@ -18,6 +18,7 @@ import sluicelib
 
 ZONE = "e.test"
 GEO = sluicelib.REPO / "tests/geo"
+LAYERS = ("geo", "status", "priority", "weight")
 
 
 # ---- where clients are ------------------------------------------------------------------------------
@@ -291,8 +292,26 @@ class Sluice:
     def answers(model, facts, region, rtype):
         return answers(model, facts, region, rtype)
 
+    def grades(self, model, facts):
+        """What is to be declared, so that nothing is called lost that is not; without what is open."""
+        return {layer: "exact" for layer in LAYERS}
 
-class Powerdns(Sluice):
+
+class Elsewhere(Sluice):
+    """What kinds with steering have in common: location data of their own."""
+
+    def grades(self, model, facts):
+        atoms = [a for region in model.regions for a in model.atoms(region)]
+        places = any(a.startswith(("continent:", "country:", "subdivision:")) for a in atoms)
+        geo = "lost" if not all(map(self.knows, atoms)) else "approximate" if places else "exact"
+        return {"geo": geo, "status": "exact", "priority": "exact", "weight": self.weight_grade(model, facts)}
+
+    @staticmethod
+    def weight_grade(model, facts):
+        return "exact"
+
+
+class Powerdns(Elsewhere):
     """No registered country, no second subdivision."""
 
     @staticmethod
@@ -300,7 +319,7 @@ class Powerdns(Sluice):
         return place(address, registered=False, second=False)
 
 
-class Route53(Sluice):
+class Route53(Elsewhere):
     """No networks, AS numbers, subdivisions but of the US; one endpoint in an answer."""
 
     @staticmethod
@@ -315,8 +334,16 @@ class Route53(Sluice):
     def answers(model, facts, region, rtype):
         return answers(model, facts, region, rtype, count=1)
 
+    @staticmethod
+    def weight_grade(model, facts):
+        levels = [level for levels in model.regions.values() for level in levels]
+        weights = [w for level in levels for w in level.values()] + list(facts.weights.values())
+        if model.answers > 1 and max(map(len, levels)) > 1:
+            return "lost"
+        return "exact" if max(weights) <= 255 else None
 
-class Ns1(Sluice):
+
+class Ns1(Elsewhere):
     """No subdivisions but of the US and Canada; draws single addresses."""
 
     @staticmethod
@@ -334,6 +361,12 @@ class Ns1(Sluice):
             values = model.values(endpoint, rtype)
             items += [((endpoint, value), fractions.Fraction(weight, len(values))) for value in values]
         return merge(draws(items, model.answers), lambda item: [item[1]])
+
+    @staticmethod
+    def weight_grade(model, facts):
+        if all(len(model.values(e, t)) <= 1 for e in model.endpoints for t in model.offered()):
+            return "exact" if model.draw_per == "query" else "approximate"
+        return "lost" if model.answers > 1 else "approximate"
 
 
 class Static(Sluice):
@@ -353,6 +386,10 @@ class Static(Sluice):
         if rtype == "CNAME":
             chosen = [max(chosen, key=lambda e: level[e])]  # the first on a tie
         return {frozenset(v for e in chosen for v in model.values(e, rtype)): fractions.Fraction(1)}
+
+    def grades(self, model, facts):
+        return {"geo": "lost" if len(model.regions) > 1 else "exact", "status": None if facts.down or model.health else "exact",
+                "priority": "lost" if any(len(levels) > 1 for levels in model.regions.values()) else "exact", "weight": None}
 
 
 # ---- random models ----------------------------------------------------------------------------------
