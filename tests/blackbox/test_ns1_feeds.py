@@ -338,13 +338,15 @@ def test_syncd_pushes_a_verdict_in_one_request(world):
     def is_level():
         providers = {p["name"]: p for p in sluicelib.control(control, "status")["providers"]}
         return "dns-b" in providers and providers["dns-b"]["behind"] == 0 and providers["dns-b"]["domains"] == 2
-    serverlib.wait_for(is_level, "a provider that is level")
-    count = len(world.sim.requests)
-    world.health(("one", True, True))
-    serverlib.wait_for(lambda: world.shares() == {"192.0.2.2": 1.0}, "the verdict at the provider")
-    serverlib.wait_for(is_level, "a provider that is level")
     (source,) = world.sim.sources
-    since = world.sim.requests[count:]
-    assert [r for r in since if r[0] != "GET"] == [("POST", f"/v1/feed/{source}")]
-    assert {p for _, p in since if "/more.e.test/" in p} == set()
+    # At its start it reads whole zones.
+    for down, want in ((True, {"192.0.2.2": 1.0}), (False, ALL_UP)):
+        serverlib.wait_for(is_level, "a provider that is level")
+        count = len(world.sim.requests)
+        world.health(("one", down, down))
+        serverlib.wait_for(lambda want=want: world.shares() == want, "the verdict at the provider")
+        serverlib.wait_for(is_level, "a provider that is level")
+        since = world.sim.requests[count:]
+        assert [r for r in since if r[0] != "GET"] == [("POST", f"/v1/feed/{source}")]
+    assert {p for _, p in since if "/more.e.test/" in p} == set(), since
     assert [p for _, p in since if "/cdn.e.test/A" in p]

@@ -58,7 +58,7 @@ static struct provider_object *add_object(struct provider_objects *out, const ch
     return NULL;
   }
   object->body = body;
-  object->part = true;
+  object->part = object->health = true;
   object->type = strdup(NS1_FEED);
   if (asprintf(&object->key, NS1_FEED "/%s%s%s", key, again ? "/" : "", again ? again : "") < 0)
     object->key = NULL;

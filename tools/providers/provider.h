@@ -74,6 +74,8 @@ struct provider_object {
   char *owner;  /* whose marker it carries; NULL: foreign, or a provider without markers */
   bool part;   /* belongs to `domain` and carries its mark itself (helper names, health checks): the
                 * planner makes no marker for it */
+  bool health; /* says what our checker found, and nothing else: an update is no reason to ask for
+                * consent, however many there are at once */
   bool opaque; /* advanced or hand-made, beyond this kind's model: `body` is a digest, listed as
                 * drift, never a reason to fail */
 };

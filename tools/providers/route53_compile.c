@@ -253,6 +253,7 @@ static bool add_check(struct compiling *c, uint32_t endpoint, char key[ROUTE53_K
       route53_add(c->out, name, ROUTE53_HEALTH, NULL, c->domain->name, NULL, body);
   if (!object || json_object_set_new(c->checks, key, json_true()) != 0)
     return no_memory(c);
+  object->health = c->domain->pushed;
   /* The key is known without the domain's name, for checks that no record uses. */
   free(object->key);
   object->key = NULL;

@@ -288,6 +288,11 @@ static bool is_part(const struct sync_item *item) {
   return (item->old ? item->old : item->new)->part;
 }
 
+/* A verdict of our checker: an outage of much of a zone is not to be held back as a mistake. */
+static bool is_verdict(const struct sync_item *item) {
+  return item->op == PROVIDER_UPDATE && item->new->health;
+}
+
 /* Updates and deletes as the limit counts them: all changes of parts of a domain are one. */
 static size_t count_changes(const struct sync_plan *plan) {
   json_t *domains = json_object();
@@ -296,7 +301,7 @@ static size_t count_changes(const struct sync_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
       const struct sync_item *item = &plan->items[i];
       bool known = item->domain && json_object_get(domains, item->domain);
-      if (item->held || is_part(item) != parts || (!parts && item->op == PROVIDER_CREATE))
+      if (item->held || is_verdict(item) || is_part(item) != parts || (!parts && item->op == PROVIDER_CREATE))
         continue;
       changes += !parts || !known;
       if (item->domain && !known)
@@ -312,7 +317,8 @@ static void hold_large(struct planner *p) {
       changes * 100 <= p->plan->records * SYNC_LIMIT_PERCENT)
     return;
   for (size_t i = 0; i < p->plan->count; i++)
-    p->plan->items[i].held |= SYNC_LARGE;
+    if (!is_verdict(&p->plan->items[i]))
+      p->plan->items[i].held |= SYNC_LARGE;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

@@ -14,8 +14,9 @@
  * - Opaque objects count as different, never as an error.
  * - A domain changes as a whole: if one of its objects is held back, all are.
  * - Updates and deletes of more than 30 % of the zone's RRsets (once it has 10) need a consent (all
- *   changes of parts of one domain count as one, and parts do not count as RRsets), and so does the
- * delete of the zone's last steered name.
+ *   changes of parts of one domain count as one, parts do not count as RRsets, and verdicts of our
+ *   checker do not count and are not held for this), and so does the delete of the zone's last
+ *   steered name.
  *
  * Changes that lack a consent stay in the plan as held back, with the reason; the others can be
  * done without them.

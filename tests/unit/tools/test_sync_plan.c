@@ -14,14 +14,16 @@ static const struct provider_capabilities plain = {.apex_ns = true};
 
 /*
  * Objects in words: "OWNER NAME TYPE VALUE[|VALUE]" or "OWNER NAME TYPE! ..." for a steered one,
- * "OWNER NAME TYPE? ..." for an opaque one; OWNER "-" is nobody.
+ * "OWNER NAME TYPE? ..." for an opaque one, "OWNER NAME TYPE^ ..." for a verdict of our checker;
+ * OWNER "-" is nobody.
  */
 static void add(struct provider_objects *objects, const char *words) {
   char owner[64], name[64], type[64], value[200];
   cr_assert_eq(sscanf(words, "%63s %63s %63s %199[^\n]", owner, name, type, value), 4, "%s", words);
   bool steered = type[strlen(type) - 1] == '!';
   bool opaque = type[strlen(type) - 1] == '?';
-  if (steered || opaque)
+  bool health = type[strlen(type) - 1] == '^';
+  if (steered || opaque || health)
     type[strlen(type) - 1] = '\0';
   json_t *values = json_array();
   for (char *v = strtok(value, "|"); v; v = strtok(NULL, "|"))
@@ -31,6 +33,7 @@ static void add(struct provider_objects *objects, const char *words) {
   object->owner = strcmp(owner, "-") ? strdup(owner) : NULL;
   object->domain = steered ? strdup(object->name) : NULL;
   object->opaque = opaque;
+  object->health = object->part = health;
 }
 
 /* Separated by new lines. */
@@ -204,6 +207,23 @@ Test(sync_plan, large_changes_need_consent) {
   cr_expect_eq(held_of(10, 3, 0), 0);
   cr_expect_eq(held_of(10, 4, 0), 4);
   cr_expect_eq(held_of(10, 10, SYNC_LARGE), 0);
+}
+
+/* An outage of much of a zone is not to be held back; records that change with it are. */
+Test(sync_plan, verdicts_are_never_too_many) {
+  char actual[TEXT] = "";
+  char desired[TEXT] = "";
+  for (int i = 0; i < 12; i++) {
+    sprintf(actual + strlen(actual), "sluice a%d.z. A! 192.0.2.1\nsluice f%d.z. TXT^ \"up\"\n", i,
+            i);
+    sprintf(desired + strlen(desired), "- a%d.z. A! 192.0.2.%d\n- f%d.z. TXT^ \"down\"\n", i,
+            i < 5 ? 2 : 1, i);
+  }
+  struct world w = {0};
+  make(&w, &marks, actual, desired);
+  cr_expect_eq(w.plan.updates, 17);
+  cr_expect_eq(w.plan.held, 5, "%s", w.text);
+  end(&w);
 }
 
 Test(sync_plan, a_lost_layer_holds_the_domain_back) {
