@@ -270,15 +270,16 @@ static char *directory_of(const struct import *import, const uint8_t *owner) {
   uint8_t back[NAME_BUF];
   size_t at = 0;
   unsigned labels = name_labels(owner) - name_labels(import->apex);
-  for (unsigned i = 0; i < labels; i++, owner += *owner + 1u) {
-    if (i == 0 && owner[0] == 1 && owner[1] == '*') {
+  const uint8_t *label = owner;
+  for (unsigned i = 0; i < labels; i++, label += *label + 1u) {
+    if (i == 0 && label[0] == 1 && label[1] == '*') {
       at = (size_t)snprintf(text, sizeof text, "_wildcard");
       continue;
     }
     if (i > 0)
       text[at++] = '.';
-    for (unsigned k = 1; k <= *owner; k++) {
-      char c = (char)owner[k];
+    for (unsigned k = 1; k <= *label; k++) {
+      char c = (char)label[k];
       if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'))
         return NULL;
       text[at++] = c;
@@ -286,7 +287,8 @@ static char *directory_of(const struct import *import, const uint8_t *owner) {
     text[at] = '\0';
   }
   if (strlen(text) > FILE_NAME_MAX || strcmp(text, "zone.yaml") == 0 ||
-      !host_name_read_domain(back, text, strlen(text), import->apex, why))
+      !host_name_read_domain(back, text, strlen(text), import->apex, why) ||
+      !name_equal(back, owner))
     return NULL;
   return strdup(text);
 }

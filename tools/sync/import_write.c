@@ -176,7 +176,16 @@ static bool move_parts(const char *hidden, const struct import *import) {
   free(new_defaults);
   free(zone);
   free(new_zone);
-  return ok && sync_directory(import->out);
+  return ok;
+}
+
+/* What has been renamed is there; only a crash of the machine could still undo it. */
+static void settle(struct import *import, const char *directory) {
+  int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 || fsync(fd) != 0)
+    import_note(import, "%s could not be flushed to the disk: %s", directory, strerror(errno));
+  if (fd >= 0)
+    close(fd);
 }
 
 static char *parent_of(const char *path) {
@@ -203,7 +212,9 @@ bool import_write(struct import *import) {
   if (ok && there)
     ok = move_parts(hidden, import);
   else if (ok)
-    ok = move(hidden, import->out) && sync_directory(parent);
+    ok = move(hidden, import->out);
+  if (ok)
+    settle(import, parent);
   if (hidden && (there || !ok))
     fs_remove_tree(hidden, why);
   if (lock >= 0)
