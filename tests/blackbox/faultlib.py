@@ -412,8 +412,8 @@ class Kind:
 
 
 class PowerDns(Kind):
-    def __init__(self, folder, faults):
-        self.pdns = pdnslib.Pdns(folder / "pdns", settings="cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0")
+    def __init__(self, folder, faults, settings=""):
+        self.pdns = pdnslib.Pdns(folder / "pdns", settings="cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0\n" + settings)
         self.pdns.make_zone()
         self.proxy = HttpProxy(self.pdns.url, faults)
         self.secret = pdnslib.KEY
@@ -452,8 +452,8 @@ class PowerDns(Kind):
 class Ns1(Kind):
     gap = True
 
-    def __init__(self, folder, faults):
-        self.sim = ns1sim.Simulator()
+    def __init__(self, folder, faults, **options):
+        self.sim = ns1sim.Simulator(**options)
         self.sim.make_zone()
         self.proxy = HttpProxy(self.sim.url, faults)
         self.secret = ns1sim.KEY
@@ -498,8 +498,8 @@ class Ns1(Kind):
 
 
 class Route53(Kind):
-    def __init__(self, folder, faults):
-        self.sim = route53sim.Route53(pending=1)
+    def __init__(self, folder, faults, **options):
+        self.sim = route53sim.Route53(pending=1, **options)
         self.proxy = HttpProxy(self.sim.url, faults)
         self.secret = route53sim.CREDENTIALS
         self.settings = f"type: route53, url: \"{self.proxy.url}\", health: pushed"
@@ -616,23 +616,25 @@ LOSS = "providers: {dns-a: {allow_loss: [geo, status, priority, weight]}}\n"
 class World:
     """Configuration, settings, and one provider `dns-a` of a kind."""
 
-    def __init__(self, kind, folder):
+    def __init__(self, kind, folder, **options):
         self.folder = pathlib.Path(folder)
         self.faults = Faults()
-        self.kind = KINDS[kind](self.folder, self.faults)
+        self.kind = KINDS[kind](self.folder, self.faults, **options)
         (self.folder / "secret").write_text(self.kind.secret, encoding="ascii")
         (self.folder / "secret").chmod(0o600)
         (self.folder / "sluice.yaml").write_text(f"secrets: {{dns-a: {{file: {self.folder}/secret}}}}\n", encoding="ascii")
 
-    def write(self, records, domains, folder="config", more="", loss=True, head=HEAD):
-        """records: YAML lines below `records:`; domains: {name: text of domain.yaml}.  Returns the folder."""
+    def write(self, records, domains, folder="config", more="", loss=None, head=HEAD, defaults=""):
+        """records: YAML lines below `records:`; domains: {name: text of domain.yaml}; more: settings of the
+        provider.  loss: domains allow every loss (None: where the provider cannot steer)."""
+        loss = not self.kind.steers if loss is None else loss
         root = self.folder / folder
         for old in root.glob("e.test/*/domain.yaml"):
             old.unlink()
         sluicelib.write_tree(root, {
-            "defaults.yaml": f"default_zone: e.test\nproviders:\n  dns-a: {{{self.kind.settings}, secret: dns-a{more}}}\n",
+            "defaults.yaml": f"default_zone: e.test\nproviders:\n  dns-a: {{{self.kind.settings}, secret: dns-a{more}}}\n" + defaults,
             "e.test/zone.yaml": head + "".join(f"  {line}\n" for line in records.splitlines()),
-            **{f"e.test/{name}/domain.yaml": text + (LOSS if loss and not self.kind.steers else "")
+            **{f"e.test/{name}/domain.yaml": text + (LOSS if loss else "")
                for name, text in domains.items()}})
         return root
 

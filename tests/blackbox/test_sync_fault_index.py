@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice sync` with a fault at every request that it sends, for every kind of provider (faultlib.py).
 
-The change set has all that can happen to a name: new, gone, another address, another weight, plain to
+The change set has all that can happen to a name: new, gone, another address, weight or set of regions, plain to
 steered and back, addresses to a CNAME, static records.  Whatever fails when:
 - no name that was there and is to be there is ever empty (B35), as its users see it after every write; where
   the type must change and the provider cannot change two records at once, only between two requests;
@@ -58,7 +58,7 @@ BEFORE = ('www: {A: [192.0.2.80], AAAA: ["2001:db8::80"], TXT: [text]}\nturn: {A
            "less": ONE.format("192.0.2.14", 1)})
 AFTER = ('www: {A: [192.0.2.81, 192.0.2.82], AAAA: ["2001:db8::80"], TXT: [text]}\nback: {A: [192.0.2.73]}\n'
          'alias: {CNAME: www.e.test.}\nmore: {A: [192.0.2.74]}\n',
-         {"cdn": CDN.replace("192.0.2.1,", "192.0.2.9,"), "weight": ONE.format("192.0.2.11", 7),
+         {"cdn": CDN.replace("192.0.2.1,", "192.0.2.9,").replace("  fr: {two: 1}", "  de: {spare: 1}\n  fr: {one: 1}"), "weight": ONE.format("192.0.2.11", 7),
           "turn": ONE.format("192.0.2.15", 1), "fresh": ONE.format("192.0.2.16", 1)})
 FOREIGN = [("theirs.e.test.", "A", ["192.0.2.66"]), ("e.test.", "TXT", ['"verify=1"']),
            ("www.e.test.", "MX", ["10 mail.example.net."])]
