@@ -18,6 +18,7 @@ enum {
   LOOK_FAILED_MS = 3000, /* after one that failed */
   BATCH = 256,           /* domains in one round */
   FIRST_MS = 1000,       /* the first retry */
+  ATTEMPTS_MOST = 1000,  /* that are counted */
   SLOW_MS = 30000,       /* where a retry alone helps nothing: rights, refusals */
 };
 
@@ -218,7 +219,8 @@ static bool helps_to_repeat(enum provider_failure failure) {
 }
 
 static void take_failure(struct provider *p, json_t *job, const struct round_result *result) {
-  json_int_t attempts = json_integer_value(json_object_get(job, "attempts")) + 1;
+  json_int_t attempts = json_integer_value(json_object_get(job, "attempts"));
+  attempts += attempts < ATTEMPTS_MOST;
   int64_t first = helps_to_repeat(result->failure) ? FIRST_MS : SLOW_MS;
   json_object_set_new(job, "attempts", json_integer(attempts));
   json_object_set_new(
@@ -291,7 +293,8 @@ static bool pick_all(struct provider *p) {
   for (int turn = 0; turn < 4 && p->count == 0; turn++)
     json_object_foreach(p->queue.jobs, domain, job) {
       bool alone = turn % 2 == 1;
-      bool due = json_integer_value(json_object_get(job, "next")) <= now;
+      int64_t next = json_integer_value(json_object_get(job, "next"));
+      bool due = next <= now || next > now + QUEUE_BACKOFF_MAX; /* the clock was set back */
       bool mine = json_is_true(json_object_get(job, "alone")) == alone &&
                   round_is_zone(domain) == (turn >= 2);
       if (!due || !mine || p->count == (alone ? 1 : BATCH))
