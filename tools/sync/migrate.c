@@ -80,7 +80,7 @@ static bool know_servers(struct migrate_job *job) {
   struct sync_run run;
   if (job->host_count > 0)
     return true;
-  bool ok = migrate_run_open(job, &run, job->state.apex, NULL) && migrate_find(job, &run);
+  bool ok = migrate_run_begin(job, &run, job->state.apex, NULL) && migrate_find(job, &run);
   migrate_run_close(&run);
   return ok;
 }
@@ -150,7 +150,13 @@ static enum outcome move(struct runner *r, const struct migrate_action *action,
   json_decref(one);
   migrate_show_action(job, action);
   cli_flush();
-  bool ok = wanted ? json_array_size(wanted) > 0 : migrate_fail(job, "out of memory");
+  const char *missing = in ? NULL : nameset_first_missing(migrate_in(s), seen->all);
+  bool ok = wanted ? true : migrate_fail(job, "out of memory");
+  if (ok && missing)
+    ok = migrate_fail(job,
+                      "%.255s is not among the NS records, so none of the others goes; --as-is "
+                      "adds it again",
+                      missing);
   job->todo[0] = '\0';
   ok = ok && (apex ? migrate_do_apex(job, wanted) : migrate_do_parent(job, wanted));
   json_decref(wanted);
@@ -345,7 +351,11 @@ static int take_options(struct migrate_job *job, const struct flags *f) {
       return cli_usage("--parent takes name servers: ADDRESS[@PORT],...");
     at = at[len] == ',' ? at + len + 1 : NULL;
   }
-  if (f->ns && !(job->names = nameset_parse(f->ns)))
+  if (!f->ns)
+    return CLI_DONE;
+  json_decref(job->names);
+  job->names = nameset_parse(f->ns);
+  if (!job->names)
     return cli_usage("--ns takes host names of name servers: NAME,...");
   return CLI_DONE;
 }
@@ -355,8 +365,11 @@ static int resume(struct migrate_job *job, const struct flags *f) {
   struct migrate_state *s = &job->state;
   bool same = (!f->from || strcmp(f->from, s->from) == 0) && (!f->to || strcmp(f->to, s->to) == 0);
   bool over = s->phase == MIGRATE_DONE;
-  if (over && f->from && f->to && !f->back && !f->forward && (!same || s->back))
+  if (over && f->from && f->to && !f->back && !f->forward && (!same || s->back)) {
+    if (same) /* after the way back its apex does not tell them any more */
+      job->names = json_deep_copy(s->new);
     return begin(job, f);
+  }
   if (!same)
     return cli_usage("a migration of %s from %s to %s is under way (%s); let it end, or go back by "
                      "--back",

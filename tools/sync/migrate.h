@@ -65,8 +65,10 @@ void migrate_job_close(struct migrate_job *job);
 /* ---- the zone at its providers (migrate_run.c) ---------------------------------------------- */
 
 /* Reads the configuration and the facts for a run on the zone, with `apex` (NULL: as configured) as
- * the NS RRset of its apex, at all its providers or only at `provider`; plans it.
- * migrate_run_close() frees in each case. */
+ * the NS RRset of its apex, at all its providers or only at `provider`; migrate_run_open() plans it
+ * too.  migrate_run_close() frees in each case. */
+bool migrate_run_begin(struct migrate_job *job, struct sync_run *run, const json_t *apex,
+                       const char *provider);
 bool migrate_run_open(struct migrate_job *job, struct sync_run *run, const json_t *apex,
                       const char *provider);
 void migrate_run_close(struct sync_run *run);

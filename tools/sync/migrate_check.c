@@ -219,9 +219,9 @@ static bool check_all(struct migrate_job *job, struct sync_run *run) {
   bool ok = apex ? find_new(job, run, to, apex) : migrate_fail(job, "out of memory");
   json_decref(s->old); /* until more is known */
   s->old = apex ? apex : json_array();
-  ok = ok && migrate_find(job, run) && migrate_look(job, s->to, &view) &&
-       find_old(job, run, from, &view) && take_view(job, &view) && check_signed(job) &&
-       migrate_check_glue(job, run, s->new);
+  ok = ok && migrate_check_glue(job, run, s->new) && migrate_find(job, run) &&
+       migrate_look(job, s->to, &view) && find_old(job, run, from, &view) &&
+       take_view(job, &view) && check_signed(job);
   migrate_view_close(&view);
   return ok;
 }

@@ -166,6 +166,7 @@ bool migrate_check_glue(struct migrate_job *job, const struct sync_run *run, con
   for (size_t i = 0; i < json_array_size(names); i++) {
     const char *name = json_string_value(json_array_get(names, i));
     uint8_t wire[NAME_BUF];
+    char parent[NAME_MAX_TEXT];
     const char *why;
     if (!is_below(name, job->zone) || name_from_text(wire, name, strlen(name), NULL, &why) == 0)
       continue;
@@ -179,7 +180,7 @@ bool migrate_check_glue(struct migrate_job *job, const struct sync_run *run, con
       return migrate_fail(job,
                           "%.255s is a name server in the zone itself: its addresses are needed "
                           "in the parent zone %.255s too (glue); add them there",
-                          name, job->parent_zone);
+                          name, name_to_text(parent, ours->apex));
   }
   return true;
 }

@@ -115,8 +115,8 @@ static const char **as_texts(const json_t *set) {
   return out;
 }
 
-bool migrate_run_open(struct migrate_job *job, struct sync_run *run, const json_t *apex,
-                      const char *provider) {
+bool migrate_run_begin(struct migrate_job *job, struct sync_run *run, const json_t *apex,
+                       const char *provider) {
   char beside[512];
   char *args[] = {job->zone};
   struct sync_options options = job->options;
@@ -145,6 +145,13 @@ bool migrate_run_open(struct migrate_job *job, struct sync_run *run, const json_
       !knows_enough(job, run))
     return false;
   job->listed = migrate_is_listed(run, migrate_in_provider(s));
+  return true;
+}
+
+bool migrate_run_open(struct migrate_job *job, struct sync_run *run, const json_t *apex,
+                      const char *provider) {
+  if (!migrate_run_begin(job, run, apex, provider))
+    return false;
   sync_run_plan(run);
   return true;
 }

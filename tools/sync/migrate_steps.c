@@ -235,6 +235,8 @@ void migrate_advance(struct migrate_state *s) {
 
 void migrate_turn(struct migrate_state *s, bool back) {
   s->rebase = s->phase > MIGRATE_VERIFY;
+  if (s->back == back && s->phase > MIGRATE_APEX_IN && s->phase < MIGRATE_DONE)
+    s->phase = MIGRATE_APEX_IN; /* what is in place already takes no time */
   if (s->back == back)
     return;
   /* Where NS records of the one that is gone back to may be missing, it is made level and verified
