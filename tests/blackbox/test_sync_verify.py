@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice sync verify`: what name servers answer against the model, with our server, PowerDNS and Knot."""
 import json
+import random
 
+import dns.edns
 import dns.flags
+import dns.message
 import dns.rcode
+import dns.rdatatype
+import dns.rrset
 import pytest
 
+import crosslib
 import fakedns
+import ns1sim
 import pdnslib
-import serverlib
+import route53sim
 import sluicelib
 import test_sync_rfc2136 as rfc2136
 
@@ -312,3 +319,132 @@ def test_servers_of_a_provider_are_checked(tmp_path):
         assert says in done.stdout + done.stderr, done
     sluicelib.write_tree(tmp_path, {"defaults.yaml": "providers: {x: {type: ns1, secret: s, servers: [192.0.2.53@5353, \"2001:db8::53\", ns1.example.net.]}}\n"})
     sluicelib.sluice("check", tmp_path)
+
+
+# ---- providers that only simulators stand for: their evaluation, behind a name server ---------------
+
+
+class Front:
+    """A name server that draws from the shares that `shares(name, type, place)` gives, {set of values: chance}."""
+
+    def __init__(self, shares, apex="e.test."):
+        self.shares, self.apex, self.random = shares, apex, random.Random(6)
+        self.server = fakedns.FakeDNS(udp=self.answer)
+        self.text = f"127.0.0.1@{self.server.port}"
+
+    def answer(self, query, _):
+        question = query.question[0]
+        name, rdtype = question.name.to_text(), dns.rdatatype.to_text(question.rdtype)
+        ecs = next((o for o in query.options if isinstance(o, dns.edns.ECSOption)), None)
+        if (name, rdtype) == (self.apex, "SOA"):
+            return authoritative(query, SOA)
+        shares = self.shares(name, rdtype, crosslib.place(ecs.address if ecs else "198.51.100.200"))
+        values = self.random.choices(list(shares), [float(s) for s in shares.values()])[0] if shares else ()
+        reply = dns.message.make_response(query)
+        reply.flags |= dns.flags.AA
+        if values:
+            reply.answer.append(dns.rrset.from_text_list(name, 30, "IN", rdtype, list(values)))
+        if ecs:
+            reply.use_edns(0, options=[dns.edns.ECSOption(ecs.address, ecs.srclen, ecs.srclen)])
+        return [reply.to_wire()]
+
+
+PLACES = """\
+ttl: 30
+endpoints: {one: [192.0.2.1, 192.0.2.11], two: 192.0.2.2, spare: 192.0.2.3}
+regions:
+  global: [{one: 3000, two: 1000}, {spare: 1}]
+  eu: {one: 1, two: 2}
+  us-ny: {two: 1, spare: 4}
+  ca-qc: {spare: 1}
+  192.0.2.200/29: {spare: 1}
+providers: {dns-a: {allow_loss: [geo, weight]}}
+"""
+SIMULATED = """\
+ttl: 3600
+soa: {mname: ns1.e.test., rname: hostmaster.e.test., refresh: 7200, retry: 900, expire: 1209600, minimum: 60}
+ns: [ns1.e.test.]
+providers: [dns-a]
+"""
+
+
+class Simulated:
+    """One steered name at a provider that is a simulator."""
+
+    def __init__(self, folder, kind, url, key, front):
+        self.folder = folder
+        (folder / "key").write_text(key, encoding="ascii")
+        (folder / "key").chmod(0o600)
+        (folder / "sluice.yaml").write_text(f"geo: {GEO}\nsecrets: {{dns-a: {{file: {folder}/key}}}}\n", encoding="ascii")
+        self.defaults = ("default_zone: e.test\nproviders:\n"
+                         f"  dns-a: {{type: {kind}, url: \"{url}\", secret: dns-a, health: pushed, servers: [{front.text}]}}\n")
+        self.write()
+        self.run("apply", "--yes", "--allow-ns-change")
+
+    def write(self, domain=PLACES):
+        sluicelib.write_tree(self.folder / "config", {
+            "defaults.yaml": self.defaults, "e.test/zone.yaml": SIMULATED, "e.test/cdn/domain.yaml": domain})
+
+    def run(self, command, *options, status=0):
+        return sluicelib.sluice("sync", command, "--config", self.folder / "config", "--settings",
+                                self.folder / "sluice.yaml", "--socket", self.folder / "none", *options, status=status)
+
+    def verify(self, status=0):
+        return json.loads(self.run("verify", "cdn", "--draws", DRAWS, "--json", status=status).stdout)
+
+
+def test_route53_and_what_it_has_lost(tmp_path):
+    sim = route53sim.Route53()
+
+    def shares(name, rdtype, place):
+        state = place.subdivision.partition("-")[2].upper() if place.subdivision else None
+        return sim.answer(name, rdtype, ((place.continent or "").upper(), (place.country or "").upper(), state))
+
+    front = Front(shares)
+    try:
+        world = Simulated(tmp_path, "route53", sim.url, route53sim.CREDENTIALS, front)
+        out = world.verify(status=3)  # networks and provinces of Canada are lost there: skipped, and told
+        assert out["differ"] == out["silent"] == 0
+        assert {line["region"] for line in lines(out, "skipped")} == {"ca-qc", "192.0.2.200/29"}
+        assert all("as declared" in line["text"] for line in lines(out, "skipped"))
+        # Weights above 255 are scaled there: 3 to 1 in any case.
+        assert lines(out, "same", region="global")[0]["observed"].keys() == {"192.0.2.1 192.0.2.11", "192.0.2.2"}
+        # `answers: 2` is one endpoint in each answer.
+        world.write(PLACES.replace("ttl: 30", "ttl: 30\nanswers: 2"))
+        world.run("apply", "--yes")
+        assert world.verify(status=3)["differ"] == 0
+        # What differs is seen: the weights of before.
+        world.write(PLACES.replace("{one: 1, two: 2}", "{one: 2, two: 1}"))
+        assert {line["region"] for line in lines(world.verify(status=3), "differs")} == {"eu"}
+    finally:
+        front.server.close()
+        sim.close()
+
+
+def test_ns1_gives_one_address_at_a_time(tmp_path):
+    sim = ns1sim.Simulator()
+    sim.make_zone()
+
+    def shares(name, rdtype, place):
+        record = sim.zones["e.test"].get((name.rstrip("."), rdtype))
+        if not record:
+            return {}
+        client = ns1sim.Client(place.address, (place.country or "").upper(), (place.continent or "").upper(),
+                               place.subdivision.partition("-")[2].upper() if place.subdivision else None)
+        return {tuple(values.split(" ")): chance
+                for values, chance in ns1sim.shares(record, client, sim.feed_values()).items()}
+
+    front = Front(shares)
+    try:
+        world = Simulated(tmp_path, "ns1", sim.url, ns1sim.KEY, front)
+        out = world.verify()
+        assert out["differ"] == out["silent"] == out["skipped"] == 0 and out["same"] == 6
+        assert len(lines(out, region="global")[0]["observed"]) == 2
+        # An answer is one of the endpoint's addresses, and still its weight must be right.
+        for answer in sim.zones["e.test"][("cdn.e.test", "A")]["answers"]:
+            if answer["answer"] == ["192.0.2.2"]:
+                answer["meta"]["weight"] *= 5
+        assert {line["region"] for line in lines(world.verify(status=3), "differs")} == {"global", "eu", "us-ny"}
+    finally:
+        front.server.close()
+        sim.close()

@@ -122,7 +122,6 @@ bool verify_observed_join(struct verify_observed *o, const struct verify_observe
 struct counts {
   uint64_t *of;
   uint64_t other; /* answers that cannot be */
-  bool split;     /* a set is a part of its cell's */
 };
 
 /* The cell that all values of the set lead to, or -1. */
@@ -178,7 +177,6 @@ static bool take_set(const struct verify_cells *cells, const char *text, uint64_
       counts->of[cell] += times;
     else
       counts->other += times;
-    counts->split = counts->split || (cell >= 0 && strcmp(cells->texts[cell], text) != 0);
   }
   free(set);
   return true;
@@ -198,11 +196,11 @@ static bool count_cells(const struct verify_cells *cells, const struct verify_ob
 
 /* Each share by itself, with the declared error. */
 static double chance_of_each(const struct verify_cells *cells, const struct verify_observed *o,
-                             const struct counts *counts, double error) {
+                             const struct counts *counts) {
   double least = 1;
   for (size_t i = 0; i < cells->count; i++) {
-    double low = cells->shares[i] - error;
-    double high = (cells->several ? cells->most[i] : cells->shares[i]) + error;
+    double low = cells->shares[i] - cells->error;
+    double high = (cells->several ? cells->most[i] : cells->shares[i]) + cells->error;
     double p = chi_square_share(counts->of[i], o->answers, low > 0 ? low : 0, high < 1 ? high : 1);
     least = p < least ? p : least;
   }
@@ -214,12 +212,10 @@ double verify_chance(const struct verify_cells *cells, const struct verify_obser
   struct counts counts;
   double p = -1;
   if (count_cells(cells, o, &counts)) {
-    /* An answer of parts shows that the declared error is about those, not about endpoints. */
-    double error = counts.split ? 0 : cells->error;
     if (counts.other > 0)
       p = 0;
-    else if (cells->several || error > 0)
-      p = chance_of_each(cells, o, &counts, error);
+    else if (cells->several || cells->error > 0)
+      p = chance_of_each(cells, o, &counts);
     else
       p = chi_square_test(cells->shares, counts.of, cells->count);
   }

@@ -297,6 +297,27 @@ static struct steer_facts facts_of(const struct verify_job *job, const struct sy
   return (struct steer_facts){.status = none ? d->manual : d->status, .weights = d->weights};
 }
 
+/* As declared for this domain, but the error of its shares only where weights are scaled: else it
+ * is about the addresses of an endpoint, and the endpoints' shares stay. */
+static struct provider_fidelity fidelity_of(const struct verify_job *job, size_t d) {
+  const struct sync_domain *domain = &job->target->zone->domains[d];
+  const struct steer_domain *steer = domain->domain->steer;
+  uint32_t most = job->target->provider->kind->can.weight_max;
+  struct provider_fidelity out = job->target->fidelity[d];
+  size_t at = 0;
+  for (uint32_t r = 0; r < steer->region_count; r++)
+    for (uint32_t l = 0; l < steer->regions[r].level_count; l++)
+      for (uint32_t e = 0; e < steer->regions[r].levels[l].entry_count; e++, at++) {
+        int32_t set = domain->weights ? domain->weights[at] : -1;
+        uint32_t weight = set >= 0 ? (uint32_t)set : steer->regions[r].levels[l].entries[e].weight;
+        if (weight > most)
+          return out;
+      }
+  if (out.grade[LAYER_WEIGHT] == FIDELITY_APPROX && steer->answers == 1)
+    out.error[LAYER_WEIGHT] = 0;
+  return out;
+}
+
 static size_t atoms_of(const struct steer_domain *d) {
   size_t count = 0;
   for (uint32_t r = 0; r < d->region_count; r++)
@@ -380,7 +401,7 @@ static const char *refusal_of(const struct sync_target *t, const char *name) {
 static bool look_at_domain(struct verify_job *job, size_t d) {
   const struct sync_domain *domain = &job->target->zone->domains[d];
   const struct steer_domain *steer = domain->domain->steer;
-  const struct provider_fidelity *fidelity = &job->target->fidelity[d];
+  const struct provider_fidelity fidelity = fidelity_of(job, d);
   const char *refusal = refusal_of(job->target, domain->name);
   if (refusal) {
     struct verify_line *line = verify_line_add(job, domain->name, "steered", VERIFY_SKIPPED);
@@ -388,15 +409,15 @@ static bool look_at_domain(struct verify_job *job, size_t d) {
       line->steered = true;
     return line && verify_line_say(line, "refused there: %.300s", refusal);
   }
-  struct verify_place *places = places_of(job, d, fidelity);
+  struct verify_place *places = places_of(job, d, &fidelity);
   bool ok = places;
   for (int type = 0; ok && !job->dead && type < STEER_TYPES; type++) {
     struct look look = {
         .job = job,
         .domain = domain,
         .type = (enum steer_type)type,
-        .fidelity = fidelity,
-        .facts = facts_of(job, domain, fidelity),
+        .fidelity = &fidelity,
+        .facts = facts_of(job, domain, &fidelity),
     };
     bool absent = !steer->offers[type] && type != STEER_CNAME && !steer->offers[STEER_CNAME];
     if (steer->offers[type])

@@ -142,8 +142,7 @@ Test(verify, scaled_weights_may_be_off_as_declared) {
 }
 
 Test(verify, where_an_answer_is_one_address_the_endpoints_shares_stay) {
-  struct provider_fidelity one_address = {.grade = {[LAYER_WEIGHT] = FIDELITY_APPROX},
-                                          .error = {[LAYER_WEIGHT] = .5}};
+  struct provider_fidelity one_address = {.grade = {[LAYER_WEIGHT] = FIDELITY_APPROX}};
   model("[['one', 3], ['two', 1]]", 1);
   expect(&one_address);
   answer(740, "192.0.2.1", NULL);
