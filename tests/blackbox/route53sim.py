@@ -165,6 +165,7 @@ class Route53:
         self.healthy = {}      # health check id -> what its probes say
         self.references = {}   # CallerReference -> id, or None once removed
         self.requests = []     # (method, path, body)
+        self.headers = []      # of each request
         self.fault = lambda index, method, path: None
         self.watch = lambda sim: None  # after each change
         self.lock = threading.Lock()
@@ -236,6 +237,7 @@ class Route53:
         with self.lock:
             index = len(self.requests)
             self.requests.append((handler.command, handler.path, body))
+            self.headers.append(dict(handler.headers))
             fault = self.fault(index, handler.command, handler.path)
             if fault == "kill":  # before anything is done
                 handler.close_connection = True

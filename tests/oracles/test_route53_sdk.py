@@ -2,7 +2,8 @@
 """Our Route 53 client and simulator against Amazon's own SDK for JavaScript (scripts/test-oracles).
 
 The same changes go through both into one recorder: same method, path, query and body.  What the
-simulator says is understood by the SDK as by us, and it takes the SDK's signatures as ours.
+simulator says is understood by the SDK as by us, and it takes the SDK's signatures as ours.  The
+SDK's signer makes the very signatures that our requests carry.
 """
 import json
 import os
@@ -33,12 +34,16 @@ def sim():
     out.close()
 
 
-def sdk(sim, *commands):
-    done = subprocess.run(["node", HERE / "route53.js", MODULES, sim.url, route53sim.KEY, route53sim.SECRET],
-                          input=json.dumps([{"command": c, "input": i} for c, i in commands]), text=True,
-                          capture_output=True, timeout=120, check=False)
+def node(sim, items):
+    done = subprocess.run(["node", HERE / "route53.js", MODULES, sim.url, route53sim.KEY, route53sim.SECRET,
+                           *([sim.token] if sim.token else [])],
+                          input=json.dumps(items), text=True, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def sdk(sim, *commands):
+    return node(sim, [{"command": c, "input": i} for c, i in commands])
 
 
 def value(node):
@@ -67,6 +72,10 @@ def command_of(request, sim):
     parts = urllib.parse.urlsplit(path).path.split("/")[2:]
     if parts[-1] == "rrset":
         return "ChangeResourceRecordSets", {"HostedZoneId": sim.id, **document}
+    if method == "DELETE" and parts[0] == "hostedzone":
+        return "DeleteHostedZone", {"Id": parts[1]}
+    if parts == ["hostedzone"]:
+        return "CreateHostedZone", document
     if method == "DELETE":
         return "DeleteHealthCheck", {"HealthCheckId": parts[1]}
     if parts == ["healthcheck"]:
@@ -85,17 +94,66 @@ def test_the_same_requests(sim):
     for domains, records in steps:
         before = len(sim.requests)
         test_route53.once(sim, "read", "compile", "apply", domains=domains, static=records)
-        ours = [r for r in sim.requests[before:] if r[0] != "GET"]
-        assert ours
-        # The requests are recorded, not done again.
-        sim.fault = lambda index, method, path: 500
-        before = len(sim.requests)
-        sdk(sim, *[command_of(r, sim) for r in ours])
-        sim.fault = lambda index, method, path: None
-        theirs = sim.requests[before:]
-        assert len(ours) == len(theirs)
-        for mine, other in zip(ours, theirs):
-            assert canonical(mine) == canonical(other)
+        compare(sim, sim.requests[before:])
+
+
+def compare(sim, requests):
+    """Those that write, through the SDK: recorded, not done again."""
+    ours = [r for r in requests if r[0] != "GET"]
+    assert ours
+    sim.fault = lambda index, method, path: 500
+    before = len(sim.requests)
+    sdk(sim, *[command_of(r, sim) for r in ours])
+    sim.fault = lambda index, method, path: None
+    theirs = sim.requests[before:]
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs):
+        assert canonical(mine) == canonical(other)
+
+
+def test_the_same_zones(sim):
+    """Made, asked and removed."""
+    test_route53.once(sim, "create_zone", "servers", "delete_zone", zone="a-b._c.new.test.")
+    compare(sim, sim.requests[:])
+    made, servers, listed = sdk(sim, ("CreateHostedZone", {"Name": "x.test", "CallerReference": "1"}),
+                                ("GetHostedZone", {"Id": "Z0EXAMPLE1"}), ("ListHostedZonesByName", {"DNSName": "x.test"}))
+    assert made["DelegationSet"]["NameServers"] == servers["DelegationSet"]["NameServers"] == [
+        s.rstrip(".") for s in route53sim.SERVERS]
+    assert made["ChangeInfo"]["Status"] == "PENDING" and listed["HostedZones"][0]["Name"] == "x.test."
+    again, full, gone = sdk(sim, ("CreateHostedZone", {"Name": "x.test", "CallerReference": "1"}),
+                            ("DeleteHostedZone", {"Id": made["HostedZone"]["Id"]}), ("GetChange", {"Id": "C1"}))
+    assert again["error"] == "HostedZoneAlreadyExists" and "error" not in full and gone["ChangeInfo"]["Id"] == "/change/C1"
+
+
+@pytest.mark.parametrize("token", [None, "FwoGZXIvYXdzEBYaDH//+/abc=="])
+def test_the_same_signatures(sim, token):
+    """Of each of our requests, with queries of several keys and bodies, with and without a token."""
+    sim.token, sim.page = token, 3
+    key = route53sim.CREDENTIALS + (f":{token}" if token else "")
+    static = [{"name": f"{n}.e.test.", "type": "A", "ttl": 60, "values": ["192.0.2.1"]} for n in ("*", "a", "b-c", "_d")]
+    for domains in ([test_route53.sample(status=[test_route53.status_of()] * 3)], []):
+        test_route53.once(sim, "read", "compile", "apply", domains=domains, static=static, key=key)
+    items, ours = [], []
+    for (method, path, body), headers in zip(sim.requests, sim.headers):
+        given = headers["Authorization"]
+        signed = re.search("SignedHeaders=([^,]*)", given)[1].split(";")
+        headers = {k.lower(): v for k, v in headers.items()}
+        assert ("x-amz-security-token" in signed) == bool(token)
+        items.append({"sign": {"method": method, "path": path, "headers": {h: headers[h] for h in signed}, "body": body.decode()}})
+        ours.append(dict(p.strip().split("=", 1) for p in given.split(" ", 1)[1].split(",")))
+    theirs = [dict(p.strip().split("=", 1) for p in t.split(" ", 1)[1].split(",")) for t in node(sim, items)]
+    assert ours == theirs and len(ours) > 30
+    assert len([i for i in items if i["sign"]["path"].count("=") > 2]) > 5 and {i["sign"]["method"] for i in items} == {"GET", "POST", "DELETE"}
+
+
+def test_session_tokens(sim):
+    """The simulator wants of the SDK what it wants of us."""
+    sim.token = "a-token+/="
+    assert "error" not in sdk(sim, ("GetHostedZone", {"Id": sim.id}))[0]
+    sim.expired = True
+    assert sdk(sim, ("GetHostedZone", {"Id": sim.id}))[0]["error"].startswith("ExpiredToken")
+    sim.token, sim.expired = None, False
+    assert "error" not in sdk(sim, ("GetHostedZone", {"Id": sim.id}))[0]
 
 
 def test_the_same_reads(sim):

@@ -182,11 +182,12 @@ static void put_flag(struct writer *w, const char *name, const json_t *value) {
   put(w, name, json_is_true(value) ? "true" : "false");
 }
 
+/* The elements in the order of the API's schema. */
 static void put_check(struct writer *w, const json_t *b, bool update) {
-  if (!update)
-    put_optional(w, "Type", json_object_get(b, "type"));
   put_optional(w, "IPAddress", json_object_get(b, "address"));
   put_integer(w, "Port", json_object_get(b, "port"));
+  if (!update)
+    put_optional(w, "Type", json_object_get(b, "type"));
   put_optional(w, "ResourcePath", json_object_get(b, "path"));
   put_optional(w, "FullyQualifiedDomainName", json_object_get(b, "host"));
   put_optional(w, "SearchString", json_object_get(b, "search"));
