@@ -261,7 +261,7 @@ KINDS = {"powerdns": PowerDns, "route53": Route53, "ns1": Ns1, "rfc2136": Rfc213
 
 
 def cpu_of(process):
-    fields = pathlib.Path(f"/proc/{process.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    fields = pathlib.Path(f"/proc/{process.proc.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -198,6 +198,7 @@ class Simulator:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             wbufsize = -1  # head and body in one packet
+            disable_nagle_algorithm = True
 
             def log_message(self, *args):
                 pass
