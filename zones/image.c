@@ -12,12 +12,12 @@
 #include <xxhash.h>
 
 #include "zones/domain_codec.h"
+#include "zones/image_read.h"
 
 enum {
   WHY = 512,
   MAX_MESSAGE_BODY = 65535 - 12 - 255 - 4,
   COVERED = offsetof(struct image_header, serial), /* where what the checksum covers begins */
-  PIECE = 512 << 10,                               /* of a file; fits in the cache */
 };
 
 static bool span_is_right(const struct image_span *span, size_t size, size_t align) {
@@ -234,31 +234,6 @@ bool image_open_memory(struct image *image, const uint8_t *data, size_t size, ch
   return open_checked(image, data, size, checksum, why);
 }
 
-/* Reads the whole file, and makes the checksum of each piece while that is in the cache; false with
- * errno set. */
-static bool read_all(int fd, uint8_t *to, size_t size, uint64_t *checksum) {
-  XXH3_state_t *state = XXH3_createState();
-  bool ok = state != NULL && XXH3_64bits_reset(state) == XXH_OK;
-  size_t summed = COVERED;
-  for (size_t at = 0; ok && at < size;) {
-    ssize_t n = pread(fd, to + at, size - at < PIECE ? size - at : PIECE, (off_t)at);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n == 0)
-      errno = EIO; /* it became shorter */
-    ok = n > 0;
-    at += ok ? (size_t)n : 0;
-    if (at > summed) {
-      XXH3_64bits_update(state, to + summed, at - summed);
-      summed = at;
-    }
-  }
-  if (ok)
-    *checksum = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return ok;
-}
-
 /*
  * Memory of our own for an image: what is done to the file afterwards (a truncation would end the
  * process with SIGBUS, a changed offset would be trusted) cannot hurt.  Huge pages spare lookups in
@@ -290,7 +265,7 @@ bool image_open(struct image *image, const char *path, char *why) {
   }
   size = (size_t)st.st_size;
   memory = image_memory(size);
-  if (!memory || !read_all(fd, memory, size, &checksum)) {
+  if (!memory || !image_read_file(fd, memory, size, COVERED, &checksum)) {
     snprintf(problem, WHY, "cannot read it: %s", strerror(errno));
     goto fail;
   }
