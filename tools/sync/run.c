@@ -158,6 +158,30 @@ static bool compile(struct sync_target *t, void *self) {
   return true;
 }
 
+/* A static record at the very name and type of a record that the provider needs for a steered name:
+ * the two would be refused, or answered together. */
+static bool check_helpers(struct sync_target *t) {
+  json_t *taken = json_object();
+  bool ok = taken;
+  for (size_t i = 0; ok && i < t->desired.count; i++)
+    if (!t->desired.items[i].domain)
+      ok = json_object_set_new(taken, t->desired.items[i].key, json_true()) == 0;
+  if (!ok)
+    provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", t->provider->name);
+  for (size_t i = 0; ok && i < t->desired.count; i++) {
+    const struct provider_object *o = &t->desired.items[i];
+    char *key = NULL;
+    if (o->part && asprintf(&key, "%s/%s", o->name, o->type) > 0 && json_object_get(taken, key))
+      ok = provider_fail(&t->error, PROVIDER_REFUSED,
+                         "%s: %.150s %s of the configuration is where the provider needs a helper "
+                         "record of %.150s; give it another name",
+                         t->provider->name, o->name, o->type, o->domain ? o->domain : "");
+    free(key);
+  }
+  json_decref(taken);
+  return ok;
+}
+
 /* ---- one target ----------------------------------------------------------------------------- */
 
 static bool make_plan(const struct sync_run *run, struct sync_target *t, struct sync_plan *plan) {
@@ -195,7 +219,8 @@ static void plan_target(const struct worker *w, struct sync_target *t, void *sel
                   name, t->zone->name);
     return;
   }
-  if (!w->provider->kind->read(self, t->zone->name, &t->actual, &t->error) || !compile(t, self))
+  if (!w->provider->kind->read(self, t->zone->name, &t->actual, &t->error) || !compile(t, self) ||
+      !check_helpers(t))
     return;
   if (!sync_documents_adopt(t) || !make_plan(w->run, t, &t->plan)) {
     provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", name);
