@@ -153,8 +153,10 @@ static int idle_ms(const struct sending *s) {
   return (int)most;
 }
 
-static void take_messages(struct sending *s) {
+/* True if one has ended: another one may begin. */
+static bool take_messages(struct sending *s) {
   int left;
+  bool any = false;
   for (CURLMsg *m; (m = curl_multi_info_read(s->client->multi, &left)) != NULL;) {
     CURL *curl = m->easy_handle;
     CURLcode code = m->data.result;
@@ -162,10 +164,12 @@ static void take_messages(struct sending *s) {
       continue;
     curl_multi_remove_handle(s->client->multi, curl);
     s->running--;
+    any = true;
     for (size_t i = 0; i < s->window; i++)
       if (s->places[i].curl == curl)
         done(s, &s->places[i], code);
   }
+  return any;
 }
 
 static void give_up(struct sending *s) {
@@ -215,7 +219,8 @@ bool http_send_many(struct http_client *client, struct http_exchange *list, size
       give_up(s);
       break;
     }
-    take_messages(s);
+    if (take_messages(s))
+      continue;
     if (is_busy(s) && curl_multi_poll(client->multi, NULL, 0, idle_ms(s), NULL) != CURLM_OK)
       give_up(s);
   }

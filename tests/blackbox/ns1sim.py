@@ -175,6 +175,11 @@ def is_plain(record):
                 any(a.get("meta") for a in record["answers"]))
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64  # several connections come at once
+
+
 class Simulator:
     def __init__(self, page=100, limit=None, period=1, seed=1, latency=0):
         self.zones = {}           # zone -> {(domain, type): record}
@@ -185,6 +190,7 @@ class Simulator:
         self.page, self.limit, self.period = page, limit, period
         self.random = random.Random(seed)
         self.awkward = True
+        self.gate = None          # called before each request, by as many threads as there are under way
         self.requests = []        # (method, path)
         self.bodies = []          # (method, path, body)
         self.faults = {}          # index of a request -> what happens instead
@@ -208,8 +214,7 @@ class Simulator:
                 simulator.serve(self, body)
             do_GET = do_PUT = do_POST = do_DELETE = serve
 
-        self.http = http.server.ThreadingHTTPServer((HOST, 0), Handler)
-        self.http.daemon_threads = True
+        self.http = Server((HOST, 0), Handler)
         self.url = f"http://{HOST}:{self.http.server_address[1]}/v1"
         self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
@@ -241,6 +246,8 @@ class Simulator:
 
     def serve(self, handler, body):
         time.sleep(self.latency)
+        if self.gate:
+            self.gate(handler.command, handler.path)
         with self.lock:
             index = len(self.requests)
             path = handler.path

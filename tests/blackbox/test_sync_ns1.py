@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice sync` with NS1, as tests/blackbox/ns1sim.py has it."""
 import json
+import threading
 
 import pytest
 
@@ -335,6 +336,32 @@ def test_b80_pages(make):
         out = world.sync("plan", status=1)
         assert "circle" in json.dumps(out["errors"]) or "another place" in json.dumps(out["errors"])
     assert len(writes(world.sim)) == count
+
+
+def test_records_are_asked_for_and_written_eight_at_a_time(world):
+    """And no request more than paging and records with filters need."""
+    barrier = threading.Barrier(8)
+    posts = []
+
+    def gate(method, path):
+        alone = path.startswith("/v1/zones/e.test/c16.")
+        if method == "POST":  # the first one tells the limits
+            alone = not posts
+            posts.append(path)
+        if not alone and method in ("GET", "POST") and path.startswith("/v1/zones/e.test/c"):
+            barrier.wait(sluicelib.DEADLINE)  # nobody goes on before eight have come
+    domains = {f"c{i}": DOMAIN.replace("{one: 3, two: 1}", "{one: 1}") for i in range(17)}
+    world.write(None, **domains)
+    world.apply()
+    world.sim.gate = gate
+    world.write(None, **{n: DOMAIN for n in domains})
+    count = len(world.sim.requests)
+    world.apply("--allow-large")
+    assert len([r for r in world.sim.requests[count:] if r[0] == "POST"]) == 17
+    count = len(world.sim.requests)
+    assert world.sync("drift")["items"] == []
+    since = [p for _, p in world.sim.requests[count:]]
+    assert len(since) == 1 + 17 + 1 and "/v1/zones/e.test" in since and "/v1/data/sources" in since
 
 
 def test_limits_of_the_api(make):

@@ -301,7 +301,8 @@ static size_t count_changes(const struct sync_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
       const struct sync_item *item = &plan->items[i];
       bool known = item->domain && json_object_get(domains, item->domain);
-      if (item->held || is_verdict(item) || is_part(item) != parts || (!parts && item->op == PROVIDER_CREATE))
+      if (item->held || is_verdict(item) || is_part(item) != parts ||
+          (!parts && item->op == PROVIDER_CREATE))
         continue;
       changes += !parts || !known;
       if (item->domain && !known)
