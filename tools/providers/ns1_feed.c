@@ -95,13 +95,7 @@ void ns1_feeds_forget(struct ns1 *n) {
   n->sources = n->by_key = n->by_id = NULL;
 }
 
-struct feeds {
-  struct ns1 *n;
-  const char *zone, *source;
-  struct provider_objects *out;
-};
-
-static bool take_sources(void *arg, json_t *page, struct provider_error *error) {
+bool ns1_feeds_sources(void *arg, json_t *page, struct provider_error *error) {
   struct ns1 *n = arg;
   char ours[300];
   size_t i;
@@ -139,7 +133,8 @@ static json_t *value_of(const json_t *item) {
 }
 
 /* Two feeds with one key: the first one that was listed is used, others are told and removed. */
-static bool take_feed(const struct feeds *f, const char *key, const json_t *item, const char *id) {
+static bool take_feed(const struct ns1_feeds *f, const char *key, const json_t *item,
+                      const char *id) {
   struct ns1 *n = f->n;
   char name[256 + NS1_KEY + 16];
   bool again = json_object_get(n->by_key, key);
@@ -161,8 +156,8 @@ static bool take_feed(const struct feeds *f, const char *key, const json_t *item
   return ok && (object || !f->out);
 }
 
-static bool take_feeds(void *arg, json_t *page, struct provider_error *error) {
-  const struct feeds *f = arg;
+bool ns1_feeds_page(void *arg, json_t *page, struct provider_error *error) {
+  const struct ns1_feeds *f = arg;
   size_t i;
   const json_t *item;
   if (!json_is_array(page))
@@ -183,20 +178,23 @@ static bool take_feeds(void *arg, json_t *page, struct provider_error *error) {
   return true;
 }
 
-bool ns1_feeds_read(struct ns1 *n, const char *zone, struct provider_objects *out,
-                    struct provider_error *error) {
+bool ns1_feeds_begin(struct ns1 *n, const char *zone) {
   ns1_feeds_forget(n);
   n->sources = json_array();
   n->by_key = json_object();
   n->by_id = json_object();
-  bool ok = n->sources && n->by_key && n->by_id && ns1_feeds_prefix(n, zone)
-                ? ns1_list(n, ns1_url(n, "data/sources", NULL, NULL, NULL), "data sources",
-                           take_sources, n, error)
-                : web_no_memory(n->name, error);
+  return n->sources && n->by_key && n->by_id && ns1_feeds_prefix(n, zone);
+}
+
+bool ns1_feeds_read(struct ns1 *n, const char *zone, struct provider_objects *out,
+                    struct provider_error *error) {
+  bool ok = ns1_feeds_begin(n, zone) ? ns1_list(n, ns1_url(n, "data/sources", NULL, NULL, NULL),
+                                                "data sources", ns1_feeds_sources, n, error)
+                                     : web_no_memory(n->name, error);
   for (size_t i = 0; ok && i < json_array_size(n->sources); i++) {
-    struct feeds f = {n, zone, json_string_value(json_array_get(n->sources, i)), out};
-    ok = ns1_list(n, ns1_url(n, "data/feeds", f.source, NULL, NULL), "data feeds", take_feeds, &f,
-                  error);
+    struct ns1_feeds f = {n, zone, json_string_value(json_array_get(n->sources, i)), out};
+    ok = ns1_list(n, ns1_url(n, "data/feeds", f.source, NULL, NULL), "data feeds", ns1_feeds_page,
+                  &f, error);
     if (!ok && error->failure == PROVIDER_GONE)
       error->failure = PROVIDER_CONFLICT;
   }

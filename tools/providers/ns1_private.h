@@ -131,6 +131,17 @@ bool ns1_feed_add(struct provider_objects *out, const char *domain, const char *
 bool ns1_feeds_read(struct ns1 *n, const char *zone, struct provider_objects *out,
                     struct provider_error *error);
 
+/* The parts of it: forgets what is known, then takes a page of our sources (`arg` is the struct
+ * ns1) and of the feeds of one (a struct ns1_feeds).  `page` is hostile. */
+struct ns1_feeds {
+  struct ns1 *n;
+  const char *zone, *source;
+  struct provider_objects *out; /* or NULL */
+};
+bool ns1_feeds_begin(struct ns1 *n, const char *zone);
+bool ns1_feeds_sources(void *arg, json_t *page, struct provider_error *error);
+bool ns1_feeds_page(void *arg, json_t *page, struct provider_error *error);
+
 /* Gives feeds the domain of the records that use them. */
 bool ns1_feeds_link(struct provider_objects *objects);
 
