@@ -314,6 +314,27 @@ static bool read_server(const struct config_file *file, const struct yaml_node *
   return false;
 }
 
+/* The host names of its name servers, as they stand in NS records. */
+static bool read_name_servers(const struct config_file *file, const struct yaml_node *node,
+                              json_t *provider) {
+  json_t *list = json_array();
+  bool ok = list != NULL && list_count(node) > 0;
+  if (!ok)
+    config_error(file, node, "`ns` must be a list of name servers, as [ns1.example.com.]");
+  for (size_t i = 0; i < list_count(node); i++) {
+    uint8_t wire[NAME_BUF];
+    uint8_t lower[NAME_BUF];
+    char text[NAME_MAX_TEXT];
+    if (!config_host(file, list_item(node, i), "`ns`", wire)) {
+      ok = false;
+      continue;
+    }
+    name_copy_lower(lower, wire);
+    ok = json_array_append_new(list, json_string(name_to_text(text, lower))) == 0 && ok;
+  }
+  return json_object_set_new(provider, "ns", list) == 0 && ok;
+}
+
 /* Where its name servers are asked (`sluice sync verify`). */
 static bool read_servers(const struct config_file *file, const struct yaml_node *node,
                          json_t *provider) {
@@ -336,7 +357,7 @@ static bool read_servers(const struct config_file *file, const struct yaml_node 
 static json_t *read_provider(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
   static const char *const keys[] = {"type",   "url",    "address", "secret",
-                                     "health", "marker", "timeout", "servers", "feeds"};
+                                     "health", "marker", "ns",      "timeout", "servers", "feeds"};
   static const char *const types[] = {"powerdns", "route53", "ns1", "rfc2136"};
   static const char *const healths[] = {"pushed", "own", "none"};
   bool ok = config_keys(file, node, "a provider", keys, COUNT(keys));
@@ -350,6 +371,7 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   const struct yaml_node *address = yaml_get(node, "address");
   const struct yaml_node *marker = yaml_get(node, "marker");
   const struct yaml_node *servers = yaml_get(node, "servers");
+  const struct yaml_node *ns = yaml_get(node, "ns");
   const struct yaml_node *timeout = yaml_get(node, "timeout");
   const struct yaml_node *feeds = yaml_get(node, "feeds");
   uint64_t ms;
@@ -363,6 +385,8 @@ static json_t *read_provider(const struct config_file *file, const struct yaml_p
   }
   if (address != NULL)
     ok = read_server(file, address, provider) && ok;
+  if (ns != NULL)
+    ok = read_name_servers(file, ns, provider) && ok;
   if (servers != NULL)
     ok = read_servers(file, servers, provider) && ok;
   if (marker != NULL)
