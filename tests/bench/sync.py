@@ -190,6 +190,7 @@ class Ns1(Simulated):
         self.watch()
 
     def settings(self, port):
+        self.sim.url = f"http://127.0.0.1:{port}/v1"  # of the next page
         return f"type: ns1, url: \"http://127.0.0.1:{port}/v1\", secret: ns1"
 
     def unsettle(self):
