@@ -59,8 +59,11 @@ bool ask_resolve(const char *text, struct ask_server **out, size_t *count, char 
   if (!split(text, host, sizeof host, port, why))
     return false;
   bool numeric = getaddrinfo(host, port, &hints, &list) == 0;
-  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG; /* no IPv6 addresses without IPv6 here */
   int error = numeric ? 0 : getaddrinfo(host, port, &hints, &list);
+  hints.ai_flags = AI_NUMERICSERV; /* loopback addresses do not count for the other */
+  if (error != 0)
+    error = getaddrinfo(host, port, &hints, &list);
   if (error != 0) {
     snprintf(why, ASK_TEXT, "%.100s: the system finds no address of this host (%.100s)", text,
              gai_strerror(error));

@@ -29,7 +29,8 @@ struct ask_server {
 };
 
 /* "ADDRESS[@PORT]", or a host name (with @PORT if need be), which is resolved by the system: all
- * its addresses.  *out is malloc'd.  False with a reason in `why` (ASK_TEXT octets). */
+ * its addresses of the families that this machine has.  *out is malloc'd.  False with a reason in
+ * `why` (ASK_TEXT octets). */
 bool ask_resolve(const char *text, struct ask_server **out, size_t *count, char *why);
 
 /* A question.  `family` AF_UNSPEC: without client subnet (RFC 7871). */

@@ -15,6 +15,8 @@
 
 enum {
   WINDOW_MAX = 1024,
+  WINDOW_LEAST = 8,
+  GROWTH = 4, /* answers that make the window larger by one, once it has become smaller */
   IDS = 65536,
   REFUSED_PAUSE_MS = 200, /* until the next try where nothing listens: it may be starting */
   FRAME = 2,              /* length before a message by TCP */
@@ -41,6 +43,7 @@ struct asking {
   const struct ask_server *server;
   const struct ask_question *questions;
   size_t count, next, window, ended, answered, strays;
+  size_t limit; /* of the window, for now: a server that is slow, or drops, is asked less at once */
   uint64_t timeout;
   int udp;
   int error;           /* the last one of the sockets: why nothing came */
@@ -85,10 +88,12 @@ static void end_flight(struct asking *a, struct flight *f, const struct ask_answ
   f->used = false;
   a->ended++;
   a->answered += answer->answered;
-  if (answer->answered)
+  if (answer->answered) {
     a->error = 0;
-  else
+    a->limit += a->answered % GROWTH == 0 && a->limit < a->window;
+  } else {
     snprintf(a->last, sizeof a->last, "%s", answer->why);
+  }
   a->heard(a->arg, f->index, answer);
 }
 
@@ -315,7 +320,7 @@ static void receive_tcp(struct asking *a) {
 /* ---- the window ----------------------------------------------------------------------------- */
 
 static bool fill(struct asking *a) {
-  for (size_t i = 0; i < a->window && a->next < a->count; i++) {
+  for (size_t i = 0; i < a->window && a->next < a->count && a->next - a->ended < a->limit; i++) {
     struct flight *f = &a->flights[i];
     if (f->used)
       continue;
@@ -331,10 +336,12 @@ static bool fill(struct asking *a) {
 static void expire(struct asking *a) {
   uint64_t now = now_ms();
   bool late = false;
+  bool slow = false;
   for (size_t i = 0; i < a->window; i++) {
     struct flight *f = &a->flights[i];
     if (!f->used || f->due > now)
       continue;
+    slow = true;
     if (f->tcp)
       late = true;
     else if (f->tries >= ASK_TRIES)
@@ -342,6 +349,8 @@ static void expire(struct asking *a) {
     else
       send_udp(a, f);
   }
+  if (slow && a->limit > WINDOW_LEAST)
+    a->limit = a->limit / 2 > WINDOW_LEAST ? a->limit / 2 : WINDOW_LEAST;
   if (late) {
     a->tcp.progress = false;
     drop_stream(a, ETIMEDOUT);
@@ -409,6 +418,7 @@ bool ask_many(const struct ask_server *server, const struct ask_question *questi
       .arg = arg,
   };
   a.window = a.window < count || count == 0 ? a.window : count;
+  a.limit = a.window;
   a.flights = calloc(a.window, sizeof *a.flights);
   a.slots = calloc(IDS, sizeof *a.slots);
   a.reply = malloc(ASK_REPLY);
