@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checker's control socket: a Unix stream socket on which a client sends one JSON object in a
- * line and gets one JSON object in a line, as on the server's (server/control.h).
+ * The checker's control socket (base/control_socket.h): a client sends one JSON object in a line
+ * and gets one JSON object in a line, as on the server's (server/control.h).
  *
  * Request: {"command": NAME, ...}.  Reply: {"ok": true, ...} or {"ok": false, "error": "one line",
  * "code": 1|2|3} where code is the exit status that the command line tool should give.
@@ -32,18 +32,17 @@
 #ifndef SLUICE_HEALTHCHECK_CONTROL_H
 #define SLUICE_HEALTHCHECK_CONTROL_H
 
-#include <uv.h>
-
+#include "base/control_socket.h"
 #include "healthcheck/engine.h"
 
-enum { HEALTH_CONTROL_WHY = 512 };
+enum { HEALTH_CONTROL_WHY = CONTROL_SOCKET_WHY };
 
 struct health_control;
 
 /* Listens at `path` (mode 0660) on the loop; NULL with a reason in `why` (HEALTH_CONTROL_WHY
- * octets).  `group` may be NULL.  `stop` is called for the command of that name. */
+ * octets).  `group` may be NULL.  `on_stop` is called for the command of that name. */
 struct health_control *health_control_open(uv_loop_t *loop, const char *path, const char *group,
-                                           struct engine *engine, void (*stop)(void *arg),
+                                           struct engine *engine, void (*on_stop)(void *arg),
                                            void *arg, char *why);
 
 /* Before engine_close(). */

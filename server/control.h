@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket: a Unix stream socket on which a client sends one JSON object in a line and
+ * The server's control socket (base/control_socket.h): a client sends one JSON object in a line and
  * gets one JSON object in a line.  Used by `sluice` (tools/client.h) and by nothing else.
  *
  * Request: {"command": NAME, ...}.  Reply: {"ok": true, ...} or {"ok": false, "error": "one line",
@@ -68,13 +68,13 @@
 #ifndef SLUICE_SERVER_CONTROL_H
 #define SLUICE_SERVER_CONTROL_H
 
-#include <uv.h>
+#include "base/control_socket.h"
 
-struct control;
 struct server;
 
-/* Listens at `path` (mode 0660) on the loop; NULL with a reason in `why` (512 bytes). */
-struct control *control_open(uv_loop_t *loop, const char *path, struct server *server, char *why);
-void control_close(struct control *control);
+/* Listens at `path` (mode 0660) on the loop; NULL with a reason in `why` (CONTROL_SOCKET_WHY
+ * octets).  To be closed by control_socket_close(). */
+struct control_socket *control_open(uv_loop_t *loop, const char *path, struct server *server,
+                                    char *why);
 
 #endif

@@ -480,7 +480,7 @@ void server_stop(struct server *server) {
   server_tls_stop(&server->tls);
   server->workers = NULL;
   server->tcp = NULL;
-  control_close(server->control);
+  control_socket_close(server->control);
   server->control = NULL;
   health_feed_close(server->health);
   server->health = NULL;
@@ -501,7 +501,7 @@ void server_close(struct server *server) {
   worker_stop(server->workers);
   tcp_stop(server->tcp);
   server_tls_stop(&server->tls);
-  control_close(server->control);
+  control_socket_close(server->control);
   health_feed_close(server->health);
   protect_stop(&server->protect);
   secondary_stop(server->secondary);

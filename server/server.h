@@ -25,7 +25,7 @@ typedef void server_reload_fn(void *arg, const char *why, const char *warning);
 
 struct exposure;
 struct reload_waiter;
-struct control;
+struct control_socket;
 struct health_feed;
 struct secondary;
 struct worker_pool;
@@ -53,7 +53,7 @@ struct server {
   struct worker_pool *workers;
   struct tcp *tcp;
   struct server_tls tls;
-  struct control *control;
+  struct control_socket *control;
   struct health_feed *health; /* the checker's feed, or NULL */
   struct notify_send *notify;
   struct secondary *secondary; /* the zones from other primaries */
