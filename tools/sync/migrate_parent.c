@@ -47,7 +47,8 @@ static bool open_parent(struct migrate_job *job, struct sync_run *run, const cha
   options.apex_ns = wanted;
   options.apex_ns_count = count;
   options.cut = job->zone;
-  options.consents = SYNC_TAKE_OVER | SYNC_LARGE; /* of nothing but this one delegation */
+  options.consents =
+      SYNC_TAKE_OVER | SYNC_NS_CHANGE | SYNC_LARGE; /* of nothing but this one delegation */
   *run = (struct sync_run){0};
   cli_capture(captured, sizeof captured);
   bool ok = sync_run_open(run, &options) == CLI_DONE;

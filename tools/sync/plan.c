@@ -201,8 +201,9 @@ static bool plan_desired(struct planner *p, const struct provider_object *new) {
   struct sync_item *item = sync_plan_add(p->plan, PROVIDER_UPDATE, old, new);
   if (!item)
     return false;
-  item->held =
-      (apex_ns ? without(p, SYNC_NS_CHANGE) : 0) | (foreign ? without(p, SYNC_TAKE_OVER) : 0);
+  /* A delegation that is there is as grave as the apex, and `sync migrate` may be at work on it. */
+  bool ns = strcmp(new->type, "NS") == 0;
+  item->held = (ns ? without(p, SYNC_NS_CHANGE) : 0) | (foreign ? without(p, SYNC_TAKE_OVER) : 0);
   return true;
 }
 
@@ -487,7 +488,7 @@ const char *sync_hold_text(unsigned held) {
   if (held & SYNC_LARGE)
     return "more than 30 % of the zone's records; --allow-large allows it";
   if (held & SYNC_NS_CHANGE)
-    return "NS of the apex; --allow-ns-change allows it";
+    return "NS of the apex or of a delegation; --allow-ns-change allows it";
   if (held & SYNC_TAKE_OVER)
     return "the record is not ours; --take-over allows it";
   if (held & SYNC_LAST)

@@ -10,7 +10,7 @@
  *   writes and removes itself.  What is not ours is kept and told.  One that is there as wanted
  *   needs nothing; to change it takes the consent to take it over.
  * - SOA and the records of DNSSEC are the provider's own.  The NS RRset of the apex changes only
- *   with consent, and where the provider lets us.
+ *   with consent, and where the provider lets us; one of a delegation that is there, with the same.
  * - Opaque objects count as different, never as an error.
  * - A domain changes as a whole: if one of its objects is held back, all are.
  * - Updates and deletes of more than 30 % of the zone's RRsets (once it has 10) need a consent (all
@@ -35,7 +35,7 @@ enum { SYNC_LIMIT_PERCENT = 30, SYNC_LIMIT_FROM = 10, SYNC_DIGEST = 65, SYNC_MAR
 /* Why a change is held back.  The first ones are also consents. */
 enum sync_hold {
   SYNC_TAKE_OVER = 1, /* the record belongs to somebody else, or to nobody */
-  SYNC_NS_CHANGE = 2, /* the NS RRset of the apex */
+  SYNC_NS_CHANGE = 2, /* the NS RRset of the apex, or one of a delegation that is there */
   SYNC_LAST = 4,      /* the zone's last steered name would go */
   SYNC_LARGE = 8,     /* more than the limit */
   SYNC_LOSS = 16,     /* the provider cannot express a layer, and the domain does not allow it */

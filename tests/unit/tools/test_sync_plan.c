@@ -156,11 +156,15 @@ Test(sync_plan, soa_and_dnssec_are_the_providers) {
 Test(sync_plan, apex_ns_needs_consent) {
   struct world w = {0};
   EXPECT(&w, &marks, "- z. NS ns1.example.", "- z. NS ns1.example.|ns2.example.",
-         "~z./NS held NS of the apex; --allow-ns-change allows it\n");
+         "~z./NS held NS of the apex or of a delegation; --allow-ns-change allows it\n");
   EXPECT(&w, &marks, "- z. NS NS1.example.", "- z. NS ns1.example.", "");
   EXPECT(&w, &marks, "sluice z. NS ns1.example.", "", "");
+  EXPECT(&w, &marks, "sluice sub.z. NS ns1.example.", "- sub.z. NS ns2.example.",
+         "~sub.z./NS held NS of the apex or of a delegation; --allow-ns-change allows it\n");
+  EXPECT(&w, &marks, "", "- sub.z. NS ns2.example.", "+sub.z./NS\n");
   w.input.consents = SYNC_NS_CHANGE;
   EXPECT(&w, &marks, "- z. NS ns1.example.", "- z. NS ns2.example.", "~z./NS\n");
+  EXPECT(&w, &marks, "sluice sub.z. NS ns1.example.", "- sub.z. NS ns2.example.", "~sub.z./NS\n");
   static const struct provider_capabilities no_ns = {.marks = true};
   EXPECT(&w, &no_ns, "- z. NS ns1.example.", "- z. NS ns2.example.", "");
 }
