@@ -63,6 +63,20 @@ def test_drift_of_the_own_server(served, tmp_path):
     assert sync(server, "drift", folder)["items"] == []
 
 
+def test_many_zones_are_read_by_several_at_once(tmp_path):
+    """The results stay in the order of the zones, and one that fails is alone."""
+    zones = [f"z{i:02}.example" for i in range(20)]
+    files = {f"{zone}/zone.yaml": CONFIG_ZONE for zone in zones}
+    folder = sluicelib.write_tree(tmp_path / "config", files)
+    with sluicelib.Server(sluicelib.build(folder, tmp_path / "data")) as server:
+        out = sync(server, "drift", folder)
+        assert [p["zone"] for p in out["providers"]] == [z + "." for z in zones]
+        assert {p["state"] for p in out["providers"]} == {"planned"} and not out["errors"]
+        sluicelib.write_tree(folder, {"new.example/zone.yaml": CONFIG_ZONE})
+        out = sync(server, "drift", folder, status=3)
+        assert [e["zone"] for e in out["errors"]] == ["new.example."] and len(out["providers"]) == 21
+
+
 def test_digest(served):
     folder, server = served
     config(folder.parent, records="www: {A: [192.0.2.81]}\n")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Route 53 says: pages of record sets ("s...") or of health checks ("h...").  What is read
- * must be whole, and each object must be one that can be deleted as it was read.
+ * What Route 53 says: pages of record sets ("s..."), of health checks ("h...") or of zones
+ * ("z...").  What is read must be whole, and each object must be one that can be deleted as it was
+ * read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,25 @@ static void use(const struct provider_objects *objects) {
   json_decref(document);
 }
 
+/* Names and ids stand in paths and messages later. */
+static void use_zones(const xmlNode *root) {
+  json_t *zones = json_object();
+  const char *name;
+  const json_t *ids;
+  bool whole = route53_read_zones(zones, root);
+  json_object_foreach(zones, name, ids) {
+    size_t i;
+    const json_t *id;
+    char same[NAME_MAX_TEXT];
+    require(route53_name(name, same) && (!whole || json_array_size(ids) > 0));
+    json_array_foreach(ids, i, id) {
+      char text[ROUTE53_ID];
+      require(route53_take_id(json_string_value(id), "", text));
+    }
+  }
+  json_decref(zones);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)
     return 0;
@@ -51,9 +71,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                     .seen = json_object()};
   xmlDoc *doc = route53_parse((const char *)data + 1, size - 1, NULL);
   const xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
-  if (root &&
-      (data[0] == 'h' ? route53_read_checks(&reading, root) : route53_read_sets(&reading, root)) &&
-      route53_link_checks(&reading))
+  if (root && data[0] == 'z')
+    use_zones(root);
+  else if (root &&
+           (data[0] == 'h' ? route53_read_checks(&reading, root)
+                           : route53_read_sets(&reading, root)) &&
+           route53_link_checks(&reading))
     use(&objects);
   xmlFreeDoc(doc);
   json_decref(reading.checks);

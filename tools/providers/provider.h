@@ -135,6 +135,8 @@ struct provider_capabilities {
   bool atomic;         /* one apply() is all or nothing */
   bool compares;       /* apply() fails with PROVIDER_CONFLICT if the zone changed since read() */
   bool deployed;       /* gets its changes by deploys: compared only, apply() is not called */
+  bool one_reader;     /* lists of the account serve all zones: one session reads them all; else
+                        * several read at once where there are many zones */
   uint32_t weight_max; /* weights above are scaled */
   bool pushed, native; /* ways to get health */
 };

@@ -139,6 +139,7 @@ const struct provider_kind provider_route53 = {
             .marks = false,
             .apex_ns = true,
             .atomic = false,
+            .one_reader = true,
             .weight_max = ROUTE53_WEIGHT_MAX,
             .pushed = true,
             .native = true},

@@ -104,6 +104,10 @@ struct route53_reading {
 bool route53_read_sets(struct route53_reading *r, const xmlNode *root);
 bool route53_read_checks(struct route53_reading *r, const xmlNode *root);
 
+/* Adds the public zones of a page: name -> [id...].  False if one has no proper id, or without
+ * memory. */
+bool route53_read_zones(json_t *zones, const xmlNode *root);
+
 /* Gives health checks the domain of the records that use them. */
 bool route53_link_checks(struct route53_reading *r);
 

@@ -340,6 +340,40 @@ bool route53_read_sets(struct route53_reading *r, const xmlNode *root) {
   return true;
 }
 
+/* ---- zones ---------------------------------------------------------------------------------- */
+
+static bool has_text(const json_t *list, const char *text) {
+  size_t i;
+  const json_t *item;
+  json_array_foreach(list, i, item) {
+    if (strcmp(json_string_value(item), text) == 0)
+      return true;
+  }
+  return false;
+}
+
+bool route53_read_zones(json_t *zones, const xmlNode *root) {
+  const xmlNode *list = route53_child(root, "HostedZones");
+  bool ok = list;
+  for (const xmlNode *child = list ? list->children : NULL; ok && child; child = child->next) {
+    char name[NAME_MAX_TEXT];
+    char id[ROUTE53_ID];
+    char *text = route53_text(child, "Name");
+    char *private = route53_text(route53_child(child, "Config"), "PrivateZone");
+    char *given = route53_text(child, "Id");
+    if (text && route53_name(text, name) && !(private && strcmp(private, "true") == 0)) {
+      json_t *ids = json_object_get(zones, name);
+      ok = route53_take_id(given, "/hostedzone/", id) &&
+           (ids || json_object_set_new(zones, name, ids = json_array()) == 0) &&
+           (has_text(ids, id) || json_array_append_new(ids, json_string(id)) == 0);
+    }
+    free(text);
+    free(private);
+    free(given);
+  }
+  return ok;
+}
+
 /* ---- health checks -------------------------------------------------------------------------- */
 
 static bool take_text(const xmlNode *config, const char *element, json_t *body, const char *key) {

@@ -15,29 +15,6 @@ static void name_it(char what[300], const char *zone) {
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
-/* Notes the public zones of a page: name -> [id...]. */
-static bool note_zones(struct route53 *r, const xmlNode *root) {
-  const xmlNode *list = route53_child(root, "HostedZones");
-  bool ok = list;
-  for (const xmlNode *child = list ? list->children : NULL; ok && child; child = child->next) {
-    char name[NAME_MAX_TEXT];
-    char id[ROUTE53_ID];
-    char *text = route53_text(child, "Name");
-    char *private = route53_text(route53_child(child, "Config"), "PrivateZone");
-    char *given = route53_text(child, "Id");
-    if (text && route53_name(text, name) && !(private && strcmp(private, "true") == 0)) {
-      json_t *ids = json_object_get(r->zones, name);
-      ok = route53_take_id(given, "/hostedzone/", id) &&
-           (ids || json_object_set_new(r->zones, name, ids = json_array()) == 0) &&
-           json_array_append_new(ids, json_string(id)) == 0;
-    }
-    free(text);
-    free(private);
-    free(given);
-  }
-  return ok;
-}
-
 /* The name with which the next page begins, and its path; false: there is none that goes on. */
 static bool next_zones(const xmlNode *root, struct buf *path, char name[NAME_MAX_TEXT]) {
   char *text = route53_text(root, "NextDNSName");
@@ -82,7 +59,7 @@ static bool list_zones(struct route53 *r, const char *zone, struct provider_erro
     ok = page < PAGES_MAX ? route53_send(r, &call, &doc, error)
                           : route53_garbage(r, what, "the list has no end", error);
     const xmlNode *root = ok ? xmlDocGetRootElement(doc) : NULL;
-    if (ok && (!note_zones(r, root) || !route53_is_truncated(root, &more) ||
+    if (ok && (!route53_read_zones(r->zones, root) || !route53_is_truncated(root, &more) ||
                (more && !next_zones(root, &path, next))))
       ok = route53_garbage(r, what, "the list of zones is not complete", error);
     xmlFreeDoc(doc);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading, planning and applying: a thread for each provider. */
+/* Reading, planning and applying: a thread for each provider, and several that only read where it
+ * has many zones. */
 #include "tools/sync/run.h"
 
 #include <pthread.h>
@@ -9,13 +10,17 @@
 
 #include "base/secret.h"
 #include "tools/cli.h"
+#include "tools/sync/lock.h"
 #include "zones/record.h"
+
+enum { READERS = 8, ZONES_EACH = 4 };
 
 /* What one thread works on. */
 struct worker {
   struct sync_run *run;
   struct sync_provider *provider;
   bool apply;
+  size_t part, parts; /* each takes every `parts`-th target of the provider */
   pthread_t thread;
   bool started;
 };
@@ -279,8 +284,9 @@ static bool narrow(const struct worker *w, struct sync_target *t, void *self,
   size_t count = 0;
   size_t done;
   bool failed = true;
-  struct provider_change *changes =
-      sync_documents_adopt(t) && make_plan(w->run, t, &after) ? sync_plan_narrowing(&t->plan, &after, &count, &failed) : NULL;
+  struct provider_change *changes = sync_documents_adopt(t) && make_plan(w->run, t, &after)
+                                        ? sync_plan_narrowing(&t->plan, &after, &count, &failed)
+                                        : NULL;
   bool ok = !failed || provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", w->provider->name);
   if (ok && changes)
     ok = w->provider->kind->apply(self, t->zone->name, changes, count, &done, error);
@@ -352,11 +358,12 @@ static void apply_target(const struct worker *w, struct sync_target *t, void *se
 static void *work(void *arg) {
   const struct worker *w = arg;
   struct provider_error error;
+  size_t turn = 0;
   void *self = sync_provider_open(w->run, w->provider, w->apply, &error);
   for (size_t i = 0; i < w->run->target_count; i++) {
     struct sync_target *t = &w->run->targets[i];
     bool left = w->apply ? t->state == SYNC_PLANNED : t->error.failure == PROVIDER_OK;
-    if (t->provider != w->provider || !left)
+    if (t->provider != w->provider || turn++ % w->parts != w->part || !left)
       continue;
     if (self && w->provider->kind->select)
       w->provider->kind->select(self, t->zone->names, t->zone->name_count);
@@ -374,18 +381,36 @@ static void *work(void *arg) {
   return NULL;
 }
 
+/* Requests wait for the network most of the time: with many zones several are asked for at once.
+ * What writes goes one after the other. */
+static size_t count_parts(const struct sync_run *run, const struct sync_provider *provider,
+                          bool apply) {
+  size_t zones = 0;
+  for (size_t i = 0; i < run->target_count; i++)
+    zones += run->targets[i].provider == provider;
+  size_t parts = (zones + ZONES_EACH - 1) / ZONES_EACH;
+  if (apply || parts == 0 || !provider->kind || provider->kind->can.one_reader)
+    return 1;
+  return parts < READERS ? parts : READERS;
+}
+
 static void run_all(struct sync_run *run, bool apply) {
-  struct worker *workers = calloc(run->provider_count + 1, sizeof *workers);
+  struct worker *workers = calloc(run->provider_count * READERS + 1, sizeof *workers);
+  size_t count = 0;
   json_object_seed(0);
   for (size_t i = 0; i < run->provider_count; i++) {
-    struct worker alone = {.run = run, .provider = &run->providers[i], .apply = apply};
-    struct worker *w = workers ? &workers[i] : &alone;
-    *w = alone;
-    w->started = workers && pthread_create(&w->thread, NULL, work, w) == 0;
-    if (!w->started)
-      work(w);
+    size_t parts = count_parts(run, &run->providers[i], apply);
+    for (size_t part = 0; part < parts; part++) {
+      struct worker alone = {
+          .run = run, .provider = &run->providers[i], .apply = apply, .part = part, .parts = parts};
+      struct worker *w = workers ? &workers[count++] : &alone;
+      *w = alone;
+      w->started = workers && pthread_create(&w->thread, NULL, work, w) == 0;
+      if (!w->started)
+        work(w);
+    }
   }
-  for (size_t i = 0; workers && i < run->provider_count; i++)
+  for (size_t i = 0; i < count; i++)
     if (workers[i].started)
       pthread_join(workers[i].thread, NULL);
   free(workers);
@@ -396,6 +421,8 @@ void sync_run_plan(struct sync_run *run) {
 }
 
 void sync_run_apply(struct sync_run *run) {
+  if (!run->locked && run->options.lock_wait_ms == 0)
+    run->options.lock_wait_ms = SYNC_LOCK_WAIT_MS;
   if (sync_run_lock(run))
     run_all(run, true);
   sync_run_unlock(run);

@@ -2,6 +2,7 @@
 /* Route 53: scaled weights, names and escapes, XML that is refused, batches. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,4 +105,99 @@ Test(route53, xml_with_a_dtd_is_refused) {
   cr_assert_str_eq(text, "x");
   free(text);
   xmlFreeDoc(doc);
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+enum { MANY = 3000 };
+
+/* Changes of weighted or plain sets, made in memory that the test leaves to its end. */
+struct list {
+  struct provider_objects objects[2 * MANY];
+  struct provider_change changes[2 * MANY];
+  size_t count;
+};
+
+static void add(struct list *l, enum provider_op op, const char *name, const char *type,
+                const char *domain, json_t *body) {
+  static char identifier[24];
+  struct provider_objects *one = &l->objects[l->count];
+  provider_objects_init(one);
+  snprintf(identifier, sizeof identifier, "sluice e%zu", l->count);
+  struct provider_object *o = route53_add(one, name, type, identifier, domain, NULL, body);
+  cr_assert(o);
+  l->changes[l->count++] = (struct provider_change){
+      .op = op, .old = op == PROVIDER_CREATE ? NULL : o, .new = op == PROVIDER_DELETE ? NULL : o};
+}
+
+static json_t *plain(void) {
+  return json_pack("{s:i, s:[s]}", "ttl", 30, "values", "192.0.2.1");
+}
+
+static json_t *alias(const char *kind, const char *target) {
+  return json_pack("{s:s, s:s, s:b}", kind, "global", "alias", target, "evaluate", 0);
+}
+
+static void close_list(struct list *l) {
+  for (size_t i = 0; i < l->count; i++)
+    provider_objects_close(&l->objects[i]);
+  free(l);
+}
+
+Test(route53, batches_keep_names_whole_and_in_order) {
+  struct list *l = calloc(1, sizeof *l);
+  struct route53_batches batches;
+  const char *too_large;
+  char name[40];
+  for (int round = 0; round < 2; round++)
+    for (int i = 0; i < MANY / 3; i++) {
+      snprintf(name, sizeof name, "n%d.e.test.", i * 7 % (MANY / 3));
+      add(l, PROVIDER_CREATE, name, round ? "A" : "AAAA", NULL, plain());
+    }
+  cr_assert(route53_batches_make(l->changes, l->count, &batches, &too_large));
+  cr_assert_eq(batches.count, 2);
+  size_t total = 0;
+  for (size_t b = 0; b < batches.count; b++) {
+    cr_assert(!batches.items[b].waits);
+    cr_assert_leq(batches.items[b].count, ROUTE53_RECORDS_MAX);
+    total += batches.items[b].count;
+    for (size_t i = 0; i < batches.items[b].count; i++) {
+      /* The first half of the names, by when they came, with both of their types. */
+      size_t index = (size_t)(batches.items[b].changes[i] - l->changes) % (MANY / 3);
+      cr_assert_eq(index < MANY / 6, b == 0);
+    }
+  }
+  cr_assert_eq(total, l->count);
+  route53_batches_close(&batches);
+  close_list(l);
+}
+
+Test(route53, large_names_are_parted) {
+  struct list *l = calloc(1, sizeof *l);
+  struct route53_batches batches;
+  const char *too_large;
+  char name[60];
+  add(l, PROVIDER_DELETE, "cdn.e.test.", "A", "cdn.e.test.", plain());
+  add(l, PROVIDER_CREATE, "cdn.e.test.", "A", "cdn.e.test.", alias("geo", "_st-r0-p1.cdn.e.test."));
+  for (int i = 0; i < 15; i++)
+    for (int k = 0; k < 100; k++) {
+      snprintf(name, sizeof name, "_st-r%d-p1.cdn.e.test.", i);
+      add(l, i < 12 ? PROVIDER_CREATE : PROVIDER_DELETE, name, "A", "cdn.e.test.", plain());
+    }
+  cr_assert(route53_batches_make(l->changes, l->count, &batches, &too_large));
+  cr_assert_eq(batches.count, 4); /* 1 000 and 200 that come, the name, 300 that go */
+  cr_assert_eq(batches.items[0].count, 1000);
+  cr_assert_eq(batches.items[1].count, 200);
+  cr_assert_eq(batches.items[2].count, 2);
+  cr_assert_eq(batches.items[2].changes[0]->op, PROVIDER_DELETE);
+  cr_assert_eq(batches.items[3].count, 300);
+  cr_assert(!batches.items[0].waits && !batches.items[1].waits && batches.items[2].waits &&
+            batches.items[3].waits);
+  route53_batches_close(&batches);
+  /* A helper name that becomes another kind can only be changed as a whole. */
+  add(l, PROVIDER_CREATE, "_st-r13-p1.cdn.e.test.", "CNAME", "cdn.e.test.", plain());
+  cr_assert(!route53_batches_make(l->changes, l->count, &batches, &too_large));
+  cr_assert_str_eq(too_large, "cdn.e.test.");
+  route53_batches_close(&batches);
+  close_list(l);
 }
