@@ -289,13 +289,13 @@ def test_a_huge_zone(make):
 
 def test_more_than_yaml_takes(tmp_path):
     """A file of YAML has a limit: the records are in the master file then."""
-    zonefile = "".join(f'n{i} 60 IN TXT "{"x" * 250}"\n' for i in range(14000))
+    zonefile = "".join(f'n{i} 60 IN TXT' + f' "{"x" * 255}"' * 8 + "\n" for i in range(1700))
     config = sluicelib.write_tree(tmp_path / "config", {
         "defaults.yaml": f"default_zone: {ZONE}\n", f"{ZONE}/more.zone": zonefile,
         f"{ZONE}/zone.yaml": importlab.dump(dict(SIMPLE, zonefile="more.zone", providers=["sluice"]))})
     with sluicelib.Server(sluicelib.build(config, tmp_path / "data")) as server:
         out = json.loads(server.sluice("sync", "import", "sluice", ZONE, "--out", tmp_path / "new", "--json").stdout)
-        assert out["unmodelled"] == [] and out["records"] == 14005
+        assert out["unmodelled"] == [] and out["records"] == 1705
         assert (tmp_path / "new/e.test/zone.yaml").stat().st_size < 1000
         plan = server.sluice("sync", "plan", "--config", tmp_path / "new", "--json").stdout
         assert json.loads(plan)["items"] == []
@@ -424,3 +424,60 @@ def test_from_the_commit_of_the_current_build(make, tmp_path):
                         f"data: {tmp_path}/data\ndeploy: {{repository: {world.config}, branch: main}}\n", encoding="ascii")
     sluicelib.sluice("sync", "import", "dns-a", ZONE, *world.options, "--out", world.new)
     assert world.plan(config=world.new) == []
+
+
+# ---- health ------------------------------------------------------------------------------------------------
+
+
+def checks(config, data):
+    sluicelib.build(config, data)
+    document = json.loads((data / "current/checks.json").read_text(encoding="utf-8"))
+    return {d["domain"]: {name: e["health"] for name, e in d["endpoints"].items()} for d in document["domains"]}
+
+
+@pytest.mark.parametrize("health", [
+    {"type": "https", "path": "/up?a&b:%20c", "host": "www.example.net", "interval": "1500ms", "timeout": "1s", "rise": 3, "fall": 4},
+    {"type": "tcp", "port": 22, "damping": {"changes": 5, "within": "10m", "hold": "90s"}}])
+def test_checks_of_powerdns_come_back(make, tmp_path, health):
+    world = make("powerdns")
+    world.target.settings["health"] = "own"
+    domain = dict(CDN, health=health, providers={"dns-a": {"allow_loss": ["status"]}})
+    world.write(SIMPLE, {"cdn": domain})
+    world.apply()
+    out = world.imports()
+    assert out["domains"] == 1 and {a["layer"] for a in out["approximate"]} >= {"status"}
+    assert world.plan(config=world.new) == []
+    assert checks(world.config, tmp_path / "data-old") == checks(world.new, tmp_path / "data-new")
+
+
+def test_checks_of_route53_come_back(make, tmp_path):
+    """As far as Route 53 keeps them; what all endpoints have in common is the domain's."""
+    world = make("route53")
+    world.target.settings["health"] = "own"
+    endpoints = {"one": "192.0.2.1", "two": {"addresses": ["192.0.2.2"], "health": {"port": 8443}}, "spare": "192.0.2.3"}
+    domain = dict(CDN, endpoints=endpoints, health={"type": "https", "path": "/up", "host": "www.example.net", "interval": "10s", "fall": 2})
+    world.write(SIMPLE, {"cdn": domain})
+    world.apply()
+    world.imports()
+    assert world.plan(config=world.new) == []
+    old, new = checks(world.config, tmp_path / "data-old"), checks(world.new, tmp_path / "data-new")
+    for name in endpoints:
+        for key in ("type", "port", "path", "host", "interval", "fall"):
+            assert old["cdn.e.test."][name][key] == new["cdn.e.test."][name][key]
+    text = (world.new / "e.test/cdn/domain.yaml").read_text(encoding="utf-8")
+    assert "two: {addresses: 192.0.2.2, health: {port: 8443}}" in text
+
+
+@pytest.mark.parametrize("kind", ["route53", "ns1"])
+def test_pushed_health_is_named(make, kind):
+    """What is checked is not kept there; a plan without it takes the checks away, which is said."""
+    world = make(kind)
+    world.write(SIMPLE, {"cdn": dict(CDN, health={"type": "icmp"}), "other": CDN})
+    world.apply()
+    out = world.imports(status=3)
+    named = [u for u in out["unmodelled"] if u["part"]]
+    if not named and kind == "route53":  # nothing has been pushed without a verdict
+        pytest.fail(str(out))
+    assert {u["name"] for u in named} == {"cdn.e.test."} == {u["name"] for u in out["unmodelled"]}
+    assert "add `health:`" in named[0]["why"]
+    assert {i["domain"] for i in world.plan(config=world.new, status=None)} == {"cdn.e.test."}

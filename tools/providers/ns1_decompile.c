@@ -342,6 +342,8 @@ json_t *ns1_decompile(const char *provider, const char *mark,
   bool ok = r.document && r.endpoints && r.regions && r.seen && r.down && r.health && r.feeds &&
             first && read_all(&r, objects, count);
   ok = ok && verify(provider, mark, &r, objects, count);
+  if (ok && json_object_size(r.health) > 0)
+    json_object_set(r.document, "checked", r.health);
   if (ok)
     json_object_set(r.document, "down", r.down);
   else

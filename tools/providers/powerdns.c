@@ -296,6 +296,9 @@ static bool compile_all(struct powerdns *pd, const struct provider_domain *domai
                         const struct powerdns_probe *probe, struct provider_objects *out,
                         struct provider_error *error) {
   json_t *model = powerdns_lua_model(domain, domain->pushed);
+  if (model && probe) /* all endpoints are checked alike */
+    json_object_set(model, "check",
+                    json_object_get(domain->health, domain->steer->endpoints[0].name));
   char *text = model ? json_dumps(model, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   bool ok = text != NULL;
   bool first = true;
@@ -360,12 +363,31 @@ static bool offers_types(const json_t *model, const struct provider_object *cons
   return true;
 }
 
+/* "check" of a record that checks itself, as "health" of each endpoint. */
+static bool spread_check(json_t *model) {
+  json_t *check = json_object_get(model, "check");
+  json_t *health = json_object();
+  size_t i;
+  const json_t *endpoint;
+  bool ok = health;
+  json_array_foreach(json_object_get(model, "endpoints"), i, endpoint) {
+    const char *name = json_string_value(json_object_get(endpoint, "name"));
+    ok = ok && name && json_object_set(health, name, check) == 0;
+  }
+  ok = ok && json_object_set(model, "health", health) == 0;
+  json_decref(health);
+  json_object_del(model, "check");
+  return ok;
+}
+
 static json_t *checked(struct powerdns *pd, json_t *model, const char *name,
                        struct provider_error *error) {
   char why[DOMAIN_JSON_WHY];
   struct steer_domain *steer = domain_json_decode(model, why);
   const char *owner = json_string_value(json_object_get(model, "owner"));
-  if (steer && owner && strcmp(owner, name) == 0) {
+  json_object_del(model, "health");
+  bool whole = steer && (!json_is_object(json_object_get(model, "check")) || spread_check(model));
+  if (whole && owner && strcmp(owner, name) == 0) {
     steer_domain_free(steer);
     return model;
   }

@@ -178,7 +178,10 @@ struct provider_kind {
                   struct provider_fidelity *fidelity, struct provider_error *error);
 
   /* The reverse, for import, drift and `endpoints get`: a document as zones/domain_json.h from the
-   * objects of one domain; NULL with the reason if they are beyond the model. */
+   * objects of one domain; NULL with the reason if they are beyond the model.  Beside that it may
+   * have "down": {type: [endpoints]}, "health": {endpoint: settings} (zones/config_health.h) of
+   * checks that the provider does itself, as far as it keeps them, and "checked": {endpoint: {}} of
+   * those to which our checker's verdicts go. */
   json_t *(*decompile)(void *self, const struct provider_object *const *objects, size_t count,
                        struct provider_error *error);
 

@@ -16,7 +16,8 @@ struct decompiling {
   json_t *order;     /* their names, as they came */
   json_t *regions;   /* name -> {"name", "atoms", "levels"} */
   json_t *types;
-  json_t *down; /* type -> names */
+  json_t *down;   /* type -> names */
+  json_t *health; /* endpoint -> settings of its check, if Route 53 probes it itself */
   const char *type;
   json_int_t ttl;
   const char *why;
@@ -94,6 +95,31 @@ static bool add_endpoint(struct decompiling *d, const char *name, const struct p
   return true;
 }
 
+/* Settings of a check that probes, as zones/config_health.h has them. */
+static bool note_settings(struct decompiling *d, const char *name, const json_t *body) {
+  static const char *const types[][2] = {{"HTTP", "http"}, {"HTTPS", "https"}, {"TCP", "tcp"}};
+  const char *type = json_string_value(json_object_get(body, "type"));
+  const char *path = json_string_value(json_object_get(body, "path"));
+  const char *host = json_string_value(json_object_get(body, "host"));
+  const char *ours = NULL;
+  for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+    if (strcmp(type, types[i][0]) == 0)
+      ours = types[i][1];
+  if (!ours || json_object_get(d->health, name))
+    return true;
+  json_t *settings =
+      json_pack("{s:s, s:I, s:I, s:I}", "type", ours, "port",
+                (json_int_t)json_integer_value(json_object_get(body, "port")), "interval",
+                (json_int_t)json_integer_value(json_object_get(body, "interval")) * 1000, "fall",
+                (json_int_t)json_integer_value(json_object_get(body, "threshold")));
+  bool web = strcmp(ours, "tcp") != 0;
+  if (settings && web && path)
+    json_object_set_new(settings, "path", json_string(path));
+  if (settings && web && host)
+    json_object_set_new(settings, "host", json_string(host));
+  return json_object_set_new(d->health, name, settings) == 0;
+}
+
 /* An endpoint whose check says down. */
 static bool note_down(struct decompiling *d, const char *name, const struct provider_object *o) {
   const char *key = text(o, "health");
@@ -101,8 +127,11 @@ static bool note_down(struct decompiling *d, const char *name, const struct prov
   snprintf(wanted, sizeof wanted, ROUTE53_HEALTH "/%.40s", key ? key : "");
   for (size_t i = 0; key && i < d->count; i++) {
     const json_t *body = d->objects[i]->body;
-    if (strcmp(d->objects[i]->key, wanted) != 0 ||
-        !json_is_true(json_object_get(body, "disabled")) ||
+    if (strcmp(d->objects[i]->key, wanted) != 0)
+      continue;
+    if (!json_is_true(json_object_get(body, "disabled")) && !note_settings(d, name, body))
+      return false;
+    if (!json_is_true(json_object_get(body, "disabled")) ||
         !json_is_true(json_object_get(body, "inverted")))
       continue;
     json_t *list = json_object_get(d->down, d->type);
@@ -238,6 +267,8 @@ static json_t *finish(struct decompiling *d, const char *name, struct provider_e
                                d->ttl, "answers", 1, "draw_per", "query", "types", d->types,
                                "endpoints", values_of(d->endpoints, d->order), "regions",
                                values_of(d->regions, NULL), "down", d->down);
+  if (document && json_object_size(d->health) > 0)
+    json_object_set(document, "health", d->health);
   struct steer_domain *steer = document ? domain_json_decode(document, why) : NULL;
   if (steer) {
     steer_domain_free(steer);
@@ -258,10 +289,11 @@ json_t *route53_decompile(const char *provider, const struct provider_object *co
                           .order = json_array(),
                           .regions = json_object(),
                           .types = json_array(),
-                          .down = json_object()};
+                          .down = json_object(),
+                          .health = json_object()};
   const char *name = count && objects[0]->domain ? objects[0]->domain : "";
   json_t *document = NULL;
-  bool ok = d.endpoints && d.order && d.regions && d.types && d.down;
+  bool ok = d.endpoints && d.order && d.regions && d.types && d.down && d.health;
   for (size_t t = 0; ok && t < 3; t++)
     ok = add_type(&d, name, types[t]);
   if (ok)
@@ -274,5 +306,6 @@ json_t *route53_decompile(const char *provider, const struct provider_object *co
   json_decref(d.regions);
   json_decref(d.types);
   json_decref(d.down);
+  json_decref(d.health);
   return document;
 }

@@ -54,11 +54,12 @@ struct import_set {
 /* A steered domain. */
 struct import_domain {
   char name[NAME_MAX_TEXT];
-  char *directory;                   /* of its domain.yaml, below the zone's */
-  bool dropped;                      /* left out */
-  struct steer_domain *steer;        /* with weights and `enabled` as in force */
-  json_t *document;                  /* what it was made from (zones/domain_json.h, with "down", and
-                                      * "health" where the provider says so) */
+  char *directory;            /* of its domain.yaml, below the zone's */
+  bool dropped;               /* left out */
+  struct steer_domain *steer; /* with weights and `enabled` as in force */
+  json_t *document;           /* what it was made from (zones/domain_json.h, with "down", and
+                               * "health" where the provider says so) */
+  const json_t *health;       /* settings of all endpoints' checks, in the document; or NULL */
   struct provider_fidelity fidelity; /* at this provider */
 };
 

@@ -7,6 +7,7 @@
 
 #include "steering/atom.h"
 #include "tools/sync/import.h"
+#include "tools/sync/import_health.h"
 #include "tools/sync/import_yaml.h"
 #include "zones/domain_json.h"
 
@@ -147,17 +148,25 @@ static void write_target(struct yaml_out *yaml, const json_t *endpoint) {
     write_texts(yaml, addresses);
 }
 
-static void write_endpoint(struct yaml_out *yaml, const json_t *endpoint) {
+/* `health` is what the endpoint has for itself, or NULL. */
+static void write_endpoint(struct yaml_out *yaml, const json_t *endpoint, const json_t *health) {
+  bool enabled = json_is_true(json_object_get(endpoint, "enabled"));
   yaml_out_text(yaml, json_string_value(json_object_get(endpoint, "name")));
-  if (json_is_true(json_object_get(endpoint, "enabled"))) {
+  if (enabled && json_object_size(health) == 0) {
     write_target(yaml, endpoint);
     return;
   }
   yaml_out_map(yaml, true);
   yaml_out_text(yaml, json_object_get(endpoint, "host") ? "host" : "addresses");
   write_target(yaml, endpoint);
-  yaml_out_text(yaml, "enabled");
-  yaml_out_bool(yaml, false);
+  if (!enabled) {
+    yaml_out_text(yaml, "enabled");
+    yaml_out_bool(yaml, false);
+  }
+  if (json_object_size(health) > 0) {
+    yaml_out_text(yaml, "health");
+    import_health_write(yaml, health);
+  }
   yaml_out_end_map(yaml);
 }
 
@@ -243,19 +252,32 @@ static bool write_domain(const struct import *import, const struct import_domain
                          const json_t *document, struct buf *out) {
   size_t i;
   const json_t *item;
+  json_t *common = domain->health ? import_health_common(domain->health) : NULL;
   struct yaml_out *yaml = yaml_out_open(out);
-  if (!yaml)
+  if (!yaml) {
+    json_decref(common);
     return false;
+  }
   yaml_out_map(yaml, false);
   write_options(yaml, domain->steer, document);
   yaml_out_text(yaml, "endpoints");
   yaml_out_map(yaml, false);
-  json_array_foreach(json_object_get(document, "endpoints"), i, item) write_endpoint(yaml, item);
+  json_array_foreach(json_object_get(document, "endpoints"), i, item) {
+    const char *name = json_string_value(json_object_get(item, "name"));
+    json_t *own = import_health_own(json_object_get(domain->health, name), common);
+    write_endpoint(yaml, item, own);
+    json_decref(own);
+  }
   yaml_out_end_map(yaml);
   yaml_out_text(yaml, "regions");
   yaml_out_map(yaml, false);
   json_array_foreach(json_object_get(document, "regions"), i, item) write_region(yaml, item);
   yaml_out_end_map(yaml);
+  if (common) {
+    yaml_out_text(yaml, "health");
+    import_health_write(yaml, common);
+    json_decref(common);
+  }
   write_losses(yaml, import, &domain->fidelity);
   yaml_out_end_map(yaml);
   return yaml_out_close(yaml);

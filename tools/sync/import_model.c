@@ -314,8 +314,9 @@ static struct steer_status *status_of(const struct steer_domain *steer, const js
   return status;
 }
 
+/* Health beside the records: Route 53's checks, NS1's feeds. */
 static bool is_check(const struct provider_object *object) {
-  return strcmp(object->type, "HEALTHCHECK") == 0;
+  return strcmp(object->type, "HEALTHCHECK") == 0 || strcmp(object->type, "FEED") == 0;
 }
 
 /* Key -> body, without checks and what leads to them: their settings may not be known. */
@@ -354,7 +355,7 @@ static bool check_back(struct sorting *s, struct import_domain *domain,
   const struct provider_domain compiled = {
       .steer = domain->steer,
       .name = domain->name,
-      .health = pushed ? NULL : json_object_get(domain->document, "health"),
+      .health = json_object_get(domain->document, pushed ? "checked" : "health"),
       .facts = {.status = pushed ? status : NULL},
       .pushed = pushed,
   };
@@ -390,6 +391,15 @@ static bool check_back(struct sorting *s, struct import_domain *domain,
   return ok;
 }
 
+/* The settings of its checks, if each endpoint has some: a domain cannot check a part of them. */
+static const json_t *health_of_all(const struct import_domain *domain) {
+  const json_t *health = json_object_get(domain->document, "health");
+  for (uint32_t i = 0; health && i < domain->steer->endpoint_count; i++)
+    if (!json_is_object(json_object_get(health, domain->steer->endpoints[i].name)))
+      return NULL;
+  return health;
+}
+
 /* Health, which is not part of the document. */
 static void tell_health(struct import *import, const struct import_domain *domain,
                         const struct provider_object *const *objects, size_t count) {
@@ -398,11 +408,11 @@ static void tell_health(struct import *import, const struct import_domain *domai
   json_t *list;
   for (size_t i = 0; i < count; i++)
     checks += is_check(objects[i]);
-  if (checks > 0 && !json_object_get(domain->document, "health"))
-    import_miss(import, domain->name, "HEALTHCHECK", true,
-                "%zu health check%s, whose settings are not there; add `health:` to its "
-                "domain.yaml, or `sluice sync` will remove %s",
-                checks, cli_s((long long)checks), checks == 1 ? "it" : "them");
+  if (checks > 0 && !domain->health)
+    import_miss(import, domain->name, "health", true,
+                "%zu check%s or feed%s of its health, whose settings are not kept there; add "
+                "`health:` to its domain.yaml, or `sluice sync` will remove them",
+                checks, cli_s((long long)checks), cli_s((long long)checks));
   json_object_foreach(json_object_get(domain->document, "down"), type, list) {
     size_t i;
     const json_t *name;
@@ -471,6 +481,7 @@ static bool take_domain(struct sorting *s, const struct provider_object *const *
   } else {
     name_to_text(domain->name, domain->steer->owner);
     import->domain_count++;
+    domain->health = health_of_all(domain);
     tell_health(import, domain, objects, count);
     if (!check_back(s, domain, objects, count))
       return false;
@@ -521,7 +532,7 @@ static void sort_object(struct sorting *s, size_t i) {
   } else if (s->steered[i]) {
     s->parts[s->part_count++] = o;
   } else if (is_check(o)) {
-    import_miss(import, o->name, o->type, false, "a health check of sluice that no record uses");
+    import_miss(import, o->name, "health", false, "a check or feed that no record uses");
   } else if (!json_object_get(o->body, "values") || json_object_get(o->body, "weight")) {
     miss_strange(import, o);
   } else {
