@@ -58,6 +58,14 @@ def test_static_shares_are_those_of_addresses():
     assert fidelity["weight"]["grade"] == "exact"
 
 
+def test_static_shares_of_a_shared_address():
+    """An address of two endpoints is drawn with either, and is in the answer once."""
+    fidelity, records = compiled("rfc2136", {"a": ONE, "b": ONE + TWO}, {"a": 7, "b": 7})
+    assert records[0]["values"] == ONE + TWO
+    assert fidelity["weight"]["grade"] == "approx"
+    assert fidelity["weight"]["error"] == pytest.approx(1 / 2 + 1 / 6 - 1 / 3)
+
+
 @pytest.mark.parametrize("weight", [0, 7])
 def test_static_hosts_lose_their_shares(weight):
     """Also with all weights 0, where each is equally likely."""

@@ -146,29 +146,97 @@ static double drawn_share(const struct draw_table *table, uint16_t endpoint) {
   return 0;
 }
 
+/* The shares of one type in `global`, as drawn and as static records give them. */
+struct shares {
+  const struct copy *copy;
+  enum steer_type type;
+  const bool *answered; /* of each entry of level 1 */
+  double *drawn;        /* of each entry of level 1 */
+  uint32_t total;       /* records of the entries that are answered, repeated ones counted twice */
+  uint32_t different;   /* each once */
+};
+
+static const struct steer_endpoint *entry_endpoint(const struct shares *s, uint32_t entry) {
+  return &s->copy->endpoints[s->copy->level.entries[entry].endpoint];
+}
+
+static const uint8_t *record_at(const struct shares *s, uint32_t entry, uint32_t i) {
+  const struct steer_endpoint *e = entry_endpoint(s, entry);
+  return s->type == STEER_A ? e->addr4[i] : e->addr6[i];
+}
+
+static bool holds(const struct shares *s, uint32_t entry, const uint8_t *record) {
+  for (uint32_t i = 0; i < record_count(s->copy, entry, s->type); i++)
+    if (memcmp(record_at(s, entry, i), record, s->type == STEER_A ? 4 : 16) == 0)
+      return true;
+  return false;
+}
+
+/* Whether no entry before has the record: endpoints may share addresses. */
+static bool is_first(const struct shares *s, uint32_t entry, const uint8_t *record, bool answered) {
+  for (uint32_t i = 0; i < entry; i++)
+    if ((s->answered[i] || !answered) && holds(s, i, record))
+      return false;
+  return true;
+}
+
+static void count_records(struct shares *s) {
+  for (uint32_t i = 0; i < s->copy->level.entry_count; i++) {
+    uint32_t count = s->answered[i] ? record_count(s->copy, i, s->type) : 0;
+    s->total += count;
+    for (uint32_t k = 0; k < count; k++)
+      s->different += s->type == STEER_CNAME || is_first(s, i, record_at(s, i, k), true);
+  }
+}
+
+/* Of one address: whose endpoint is drawn gives each of its addresses the same part. */
+static double record_error(const struct shares *s, const uint8_t *record) {
+  double drawn = 0;
+  bool given = false;
+  for (uint32_t i = 0; i < s->copy->level.entry_count; i++) {
+    if (!holds(s, i, record))
+      continue;
+    drawn += s->drawn[i] / record_count(s->copy, i, s->type);
+    given = given || s->answered[i];
+  }
+  return fabs(drawn - (given ? 1.0 / s->different : 0));
+}
+
+/* The largest error of a share, of an endpoint or of one of its addresses. */
+static double largest_error(const struct shares *s) {
+  double most = 0;
+  double in_level = 0;
+  for (uint32_t i = 0; i < s->copy->level.entry_count; i++) {
+    uint32_t count = record_count(s->copy, i, s->type);
+    double given = s->answered[i] ? (double)count / s->total : 0;
+    in_level += s->drawn[i];
+    most = fmax(most, fabs(s->drawn[i] - given));
+    for (uint32_t k = 0; s->type != STEER_CNAME && k < count; k++)
+      if (is_first(s, i, record_at(s, i, k), false))
+        most = fmax(most, record_error(s, record_at(s, i, k)));
+  }
+  return fmax(most, 1 - in_level); /* a share that another level has */
+}
+
 /* The largest error of a share for clients in `global`, who take any one of the addresses. */
 static double share_error(const struct copy *c, const struct provider_domain *domain,
                           uint32_t region, enum steer_type type) {
   struct draw_table *table = draw_table_build(domain->steer, region, type, &domain->facts);
   bool *answered = calloc(c->level.entry_count + 1, sizeof *answered);
-  uint32_t total = 0;
-  double most = 0;
-  double in_level = 0;
-  if (table && answered) {
+  double *drawn = calloc(c->level.entry_count + 1, sizeof *drawn);
+  struct shares s = {.copy = c, .type = type, .answered = answered, .drawn = drawn};
+  double error = 1; /* without memory: nothing is known */
+  if (table && answered && drawn) {
     mark_answered(c, type, answered);
     for (uint32_t i = 0; i < c->level.entry_count; i++)
-      total += answered[i] ? record_count(c, i, type) : 0;
-    for (uint32_t i = 0; i < c->level.entry_count; i++) {
-      double drawn = drawn_share(table, c->level.entries[i].endpoint);
-      double given = answered[i] ? (double)record_count(c, i, type) / total : 0;
-      in_level += drawn;
-      most = fmax(most, fabs(drawn - given));
-    }
-    most = fmax(most, 1 - in_level); /* a share that another level has */
+      drawn[i] = drawn_share(table, c->level.entries[i].endpoint);
+    count_records(&s);
+    error = largest_error(&s);
   }
   free(table);
   free(answered);
-  return most;
+  free(drawn);
+  return error;
 }
 
 static void grade(struct provider_fidelity *f, enum provider_layer layer, enum provider_grade value,
