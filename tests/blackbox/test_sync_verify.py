@@ -260,7 +260,7 @@ def test_answers_by_tcp_and_lost_ones(tmp_path, world):
     def stopping(query, number):
         return answer(query, number) if number <= 12 else []
 
-    few = ["hosts", "--provider", "dns-a", "--timeout", "300"]
+    few = ["hosts", "--provider", "dns-a", "--timeout", "800"]
     with fakedns.FakeDNS(udp=TRUNCATED, tcp=answer) as by_tcp:
         assert world.verify(*few, "--server", f"127.0.0.1@{by_tcp.port}", draws="100")["differ"] == 0
         assert sum(protocol == "tcp" for protocol, _ in by_tcp.queries) >= 200
