@@ -192,7 +192,7 @@ class WatchedFeeds(Watched):
     def __init__(self, world, change, leaving=()):
         world.apply()
         self.feeds = feeds_as_they_are(world.sim)
-        super().__init__(world, change, leaving, ["--take-over"])
+        super().__init__(world, change, leaving)
         self.labels = world.labels()
 
     def fail_at(self, index, fault, forever=False):
@@ -227,7 +227,7 @@ def test_b35_the_first_run_stopped_at_each_request(world):
         sim.faults = {len(sim.requests) + i: "403" for i in range(index, index + 100)}
         world.apply(status=None)
         sim.faults = {}
-        world.apply("--allow-large", "--take-over")
+        world.apply("--allow-large")
         assert world.labels() == end and world.shares() == ALL_UP, index
         assert len(sim.sources) == 1
 
