@@ -132,7 +132,8 @@ void sync_run_unlock(struct sync_run *run);
 /* Reads all targets and plans them. */
 void sync_run_plan(struct sync_run *run);
 
-/* Does what is planned and not held back, and reads it again. */
+/* Does what is planned and not held back, and reads it again.  A run that was not locked is locked
+ * here, with the usual wait: what was planned before may be older than another's change then. */
 void sync_run_apply(struct sync_run *run);
 
 /* The provider itself, for what is beyond plan and apply (zones made, its name servers): to be
