@@ -191,8 +191,8 @@ def is_unhealthy(facts, endpoint, rtype):
     return all((endpoint, family) in facts.down for family in families)
 
 
-def decide(model, facts, region, rtype):
-    """Layers 2 to 4, but for the draw itself."""
+def decide(model, facts, region, rtype, without=None):
+    """Layers 2 to 4, but for the draw itself.  without: a rule of layer 2 that is left out, to see if it matters."""
     levels = model.regions[region]
     entries = [(number, endpoint, facts.weights.get((region, number, endpoint), weight))
                for number, level in enumerate(levels, 1) for endpoint, weight in level.items()
@@ -208,7 +208,8 @@ def decide(model, facts, region, rtype):
              ("as if healthy", lambda e: not (is_disabled(e) or is_drained(e))),
              ("not disabled", lambda e: not is_disabled(e)),
              ("any", lambda e: True)]
-    rule, left = next((name, found) for name, test in rules if (found := [e for e in entries if test(e)]))
+    rule, left = next((name, found) for name, test in rules
+                      if name != without and (found := [e for e in entries if test(e)]))
     best = min(e[0] for e in left)
     left = [e for e in left if e[0] == best]
     left = [e for e in left if e[2] > 0] or [(number, endpoint, 1) for number, endpoint, _ in left]
@@ -407,7 +408,7 @@ STRAY = ["198.18.0.9", "2001:db8:ffff::9"]  # in no place
 
 class Maker:
     def __init__(self, number):
-        self.rng = random.Random(f"cross-provider {number}/17")
+        self.rng = random.Random(f"cross-provider {number}/68")
         self.number = number
         self.hosts = number % 8 == 3 or self.rng.random() < 0.06
         self.kinds = self.rng.choice([["4"], ["4"], ["6"], ["46"], ["46"], ["4", "46"], ["4", "6", "46"]])
@@ -452,8 +453,8 @@ class Maker:
         other = [a for p in WORLD for a in p if a not in part]
         free = self.rng.sample(part, len(part)) if self.rng.random() < 0.75 else self.rng.sample(other, len(other))
         out = {}
-        for i in range(0 if self.plain else self.rng.choice([0, 1, 2, 2, 3, 4])):
-            if self.rng.random() < 0.3:
+        for i in range(0 if self.plain else self.rng.choice([0, 1, 2, 2, 3, 4] if self.number % 5 == 3 else [1, 2, 3, 4, 4])):
+            if self.rng.random() < 0.25:
                 out[f"area{self.number}.{i}"] = [free.pop() for _ in range(self.rng.choice([1, 2, 3])) if free]
             elif free:
                 out[free.pop()] = None
@@ -537,6 +538,9 @@ def classes(model, facts):
         for region in model.regions:
             decision = decide(model, facts, region, rtype)
             levels = len(model.regions[region])
+            for rule in ("as if healthy", "not disabled"):
+                if decide(model, facts, region, rtype, without=rule).weights != decision.weights:
+                    out.add(f"without the rule {rule} it would be another answer")
             out |= {f"rule {decision.rule}", f"level {decision.level} of {levels}", f"drawn from {min(len(decision.weights), 3)}"}
             level = model.regions[region][decision.level - 1]
             in_force = [facts.weights.get((region, decision.level, e), w) for e, w in level.items() if model.values(e, rtype)]
@@ -547,11 +551,13 @@ def classes(model, facts):
         client = place(address)
         ranks = sorted((r, region) for region in model.regions for a in model.atoms(region)
                        if (r := rank(a, client)) is not None)
-        out.add(f"fence {('global', 'continent', 'country', 'subdivision', 'subdivision 2', 'asn', 'net')[ranks[-1][0][0]]}")
+        kinds = ("global", "continent", "country", "subdivision", "subdivision 2", "asn", "net")
+        names = [kinds[r[0]] for r, _ in ranks]
+        out.add(f"fence {names[-1]}")
+        if len(ranks) > 1 and ranks[-1][1] != ranks[-2][1]:
+            out.add(f"{names[-1]} before {names[-2]}")
         if len({region for _, region in ranks}) > 2:
             out.add("three regions match")
-        if len(ranks) > 1 and ranks[-1][0][0] == ranks[-2][0][0] == 6:
-            out.add("net in net")
     return out
 
 
@@ -563,4 +569,7 @@ NEEDED = {
     "level 2 of 2", "level 1 of 3", "level 2 of 3", "level 3 of 3", "drawn from 1", "drawn from 2", "drawn from 3",
     "weight 0", "weight 1", "weight 7", "weight 255", "weight 256", "weight 1000", "weight 65535", "all weights 0",
     "some weights 0", "weights to scale", "fence global", "fence continent", "fence country", "fence subdivision",
-    "fence subdivision 2", "fence asn", "fence net", "three regions match", "net in net"}
+    "fence subdivision 2", "fence asn", "fence net", "three regions match", "net before net", "net before asn",
+    "asn before subdivision", "subdivision 2 before subdivision", "subdivision before country", "country before continent",
+    "continent before global", "without the rule as if healthy it would be another answer",
+    "without the rule not disabled it would be another answer"}
