@@ -245,3 +245,21 @@ def test_where_two_records_cannot_change_at_once_the_gap_is_one_request(worlds, 
     world = worlds(kind)
     world.change()
     assert len(world.holes) == (1 if world.kind.gap else 0), world.holes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_line_for_people_says_what_was_seen(worlds, kind):
+    """Without --json: at the first write, at the last one, and when it cannot be read back."""
+    world = worlds(kind)
+    writes = [i for i, r in enumerate(world.requests) if r.write]
+    for index in (writes[0], writes[-1], writes[-1] + 1):
+        mode = "SERVFAIL" if kind in ("knot", "bind") else "denied"
+        done = world.sluice("apply", "--yes", "--allow-ns-change", *CONSENTS, fault=faultlib.at(index, mode))
+        line = " ".join(done.stdout.split()).rpartition("e.test. at dns-a: ")[2]
+        dump = world.kind.dump()
+        if done.returncode == 1:
+            assert line.startswith("FAILED, 0 of ") and dump == world.before
+        else:
+            assert done.returncode == 3 and line.startswith("in part, ") and dump != world.before, line
+        assert "dns-a: " in line and done.stderr.startswith("sluice: dns-a: ")
+        world.kind.restore(world.before)

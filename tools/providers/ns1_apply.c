@@ -105,12 +105,19 @@ static void restore(struct applying *a, const bool *removed) {
       a->finished[i] = false;
 }
 
+static bool is_address(const struct provider_object *object) {
+  return strcmp(object->type, "A") == 0 || strcmp(object->type, "AAAA") == 0;
+}
+
+/* Addresses go last, right before what comes: most ask for those. */
 static bool replace(struct applying *a, const struct provider_object *coming,
                     struct provider_error *error) {
   bool *removed = calloc(a->count + 1, sizeof *removed);
   bool ok = removed ? true : web_no_memory(a->n->name, error);
-  for (size_t i = 0; ok && i < a->count; i++) {
-    if (a->finished[i] || !in_the_way(&a->changes[i], coming))
+  for (size_t k = 0; ok && k < 2 * a->count; k++) {
+    size_t i = k % a->count;
+    if (a->finished[i] || !in_the_way(&a->changes[i], coming) ||
+        is_address(a->changes[i].old) != (k >= a->count))
       continue;
     ok = send_one(a, PROVIDER_DELETE, a->changes[i].old, error);
     removed[i] = a->finished[i] = ok;

@@ -278,21 +278,39 @@ static bool count_unseen(const struct sync_plan *asked, const struct provider_ob
 
 /* The second half of markers that name too much since a name has changed its type (plan.h): from
  * what is there now, which `t->actual` holds. */
-static bool narrow(const struct worker *w, struct sync_target *t, void *self,
-                   struct provider_error *error) {
+static bool narrow_once(const struct worker *w, struct sync_target *t, void *self, bool write,
+                        size_t *count, struct provider_error *error) {
   struct sync_plan after = {0};
-  size_t count = 0;
   size_t done;
   bool failed = true;
   struct provider_change *changes = sync_documents_adopt(t) && make_plan(w->run, t, &after)
-                                        ? sync_plan_narrowing(&t->plan, &after, &count, &failed)
+                                        ? sync_plan_narrowing(&t->plan, &after, count, &failed)
                                         : NULL;
   bool ok = !failed || provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", w->provider->name);
-  if (ok && changes)
-    ok = w->provider->kind->apply(self, t->zone->name, changes, count, &done, error);
+  if (ok && write && changes)
+    ok = w->provider->kind->apply(self, t->zone->name, changes, *count, &done, error);
   free(changes);
   sync_plan_close(&after);
   return ok;
+}
+
+/* Markers, too, count only once they are seen. */
+static bool narrow(const struct worker *w, struct sync_target *t, void *self,
+                   struct provider_error *error) {
+  size_t count = 0;
+  if (!narrow_once(w, t, self, true, &count, error))
+    return false;
+  if (count == 0)
+    return true;
+  provider_objects_close(&t->actual);
+  provider_objects_init(&t->actual);
+  if (!w->provider->kind->read(self, t->zone->name, &t->actual, error) ||
+      !narrow_once(w, t, self, false, &count, error))
+    return false;
+  return count == 0 || provider_fail(error, PROVIDER_CONFLICT,
+                                     "%s: %zu markers of %.100s are not to be seen there; run it "
+                                     "again",
+                                     w->provider->name, count, t->zone->name);
 }
 
 /* What was asked for against what is there now, which `t->actual` holds; false: cannot be told. */
