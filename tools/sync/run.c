@@ -380,8 +380,10 @@ static void *work(void *arg) {
   void *self = sync_provider_open(w->run, w->provider, w->apply, &error);
   for (size_t i = 0; i < w->run->target_count; i++) {
     struct sync_target *t = &w->run->targets[i];
-    bool left = w->apply ? t->state == SYNC_PLANNED : t->error.failure == PROVIDER_OK;
-    if (t->provider != w->provider || turn++ % w->parts != w->part || !left)
+    if (t->provider != w->provider ||
+        turn++ % w->parts != w->part) /* another thread's: not even read */
+      continue;
+    if (w->apply ? t->state != SYNC_PLANNED : t->error.failure != PROVIDER_OK)
       continue;
     if (self && w->provider->kind->select)
       w->provider->kind->select(self, t->zone->names, t->zone->name_count);
