@@ -380,8 +380,8 @@ static void *work(void *arg) {
   void *self = sync_provider_open(w->run, w->provider, w->apply, &error);
   for (size_t i = 0; i < w->run->target_count; i++) {
     struct sync_target *t = &w->run->targets[i];
-    if (t->provider != w->provider ||
-        turn++ % w->parts != w->part) /* another thread's: not even read */
+    /* What is another thread's is not even read. */
+    if (t->provider != w->provider || turn++ % w->parts != w->part)
       continue;
     if (w->apply ? t->state != SYNC_PLANNED : t->error.failure != PROVIDER_OK)
       continue;
