@@ -318,6 +318,18 @@ def test_replies_about_feeds_that_are_wrong(world, path, reply):
     assert "dns-b" in json.dumps(out["errors"]) and len(writes(world.sim)) == count
 
 
+def test_a_key_without_the_right_to_feeds(world):
+    act = world.sim.act
+
+    def refusing(method, path, body, headers):
+        if "/data/" in path:
+            raise ns1sim.Refused(403, "no data feeds in this plan")
+        return act(method, path, body, headers)
+    world.sim.act = refusing
+    out = world.sync("plan", status=1)
+    assert out["errors"][0]["failure"] == "denied" and "`feeds: false`" in json.dumps(out["errors"])
+
+
 # ---- sluice-syncd ---------------------------------------------------------------------------------
 
 

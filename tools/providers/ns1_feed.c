@@ -71,9 +71,13 @@ static char *object_name(const char *domain, const char *endpoint, const char *t
   char *name;
   size_t n = 0;
   for (const char *c = endpoint; *c && n < SHORT_NAME; c++)
-    text[n++] = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '-';
+    text[n++] = isalnum((unsigned char)*c) ? *c : '-';
   text[n] = '\0';
-  return asprintf(&name, "_feed-%s-%s.%s", text, type, domain) < 0 ? NULL : name;
+  if (asprintf(&name, "_feed-%s-%s.%s", text, type, domain) < 0)
+    return NULL;
+  for (char *c = name; *c; c++)
+    *c = (char)tolower((unsigned char)*c);
+  return name;
 }
 
 bool ns1_feed_add(struct provider_objects *out, const char *domain, const char *endpoint,
@@ -198,6 +202,11 @@ bool ns1_feeds_read(struct ns1 *n, const char *zone, struct provider_objects *ou
     if (!ok && error->failure == PROVIDER_GONE)
       error->failure = PROVIDER_CONFLICT;
   }
+  if (!ok && error->failure == PROVIDER_DENIED)
+    provider_fail(error, PROVIDER_DENIED,
+                  "%s: the API key is refused for data sources and feeds; give it the rights to "
+                  "manage them, or set `feeds: false` for this provider",
+                  n->name);
   return ok;
 }
 
