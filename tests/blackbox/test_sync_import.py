@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice sync import`: there and back for each kind of provider, and what cannot be imported."""
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -190,13 +192,6 @@ def test_a_steered_name_behind_plain_records(make):
 # ---- hostile zones -----------------------------------------------------------------------------------
 
 
-def lua_of(world, domain):
-    """The content of a LUA record of ours."""
-    world.write(SIMPLE, {"made": domain})
-    world.apply()
-    return world.target.server.rrset("made.e.test.", "LUA")["records"][0]["content"]
-
-
 def test_names_never_leave_the_directory(make, tmp_path):
     """Steered names that look like paths, or like the files beside them."""
     world = make("route53")
@@ -224,15 +219,51 @@ def test_names_never_leave_the_directory(make, tmp_path):
     sluicelib.sluice("check", world.new)
 
 
-def test_endpoints_and_regions_out_of_a_forged_record(make):
-    """The digest in our LUA records guards against accidents only: what they say is checked as a configuration."""
+def forged(model, code="return {'192.0.2.1'}"):
+    """The content of a LUA record as ours, whatever it says it was made from."""
+    text = base64.b64encode(json.dumps(model).encode()).decode()
+    words = " ".join(text[i:i + 60] for i in range(0, len(text), 60))
+    digest = hashlib.sha256(f"A {words} {code}".encode()).hexdigest()[:32]
+    parts = [""]
+    for word in f";--[[ sluice 1 {digest} {words} ]] {code}".split(" "):
+        parts = parts[:-1] + [f"{parts[-1]} {word}"] if len(parts[-1]) < 150 else [*parts, word]
+    return "A " + " ".join(f'"{part.removeprefix(" ")}"' if i == 0 else f'"{part}"' for i, part in enumerate(parts))
+
+
+def steer(name, endpoints=("one",), region="global", atoms=("global",), **more):
+    return {"owner": f"{name}.e.test.", "ttl": 30, "answers": 1, "draw_per": "query", "types": ["A"],
+            "endpoints": [{"name": e, "enabled": True, "addresses": ["192.0.2.1"]} for e in endpoints],
+            "regions": [{"name": region, "atoms": list(atoms), "levels": [[[e, 1] for e in endpoints]]}], "down": {}, **more}
+
+
+def test_forged_records(make, tmp_path):
+    """The digest in our records guards against accidents only: what they say is checked as a configuration."""
     world = make("powerdns")
-    content = lua_of(world, dict(CDN, regions={"global": {"one": 1, "two": 1}, "office": {"two": 1}})
-                     if False else CDN)
     pdns = world.target.server
-    pdns.put("copy.e.test.", "LUA", [content])  # made for another name
+    world.write(SIMPLE)
+    world.apply()
+    check = {"type": "tcp", "port": 22, "interval": 10000, "timeout": 3000, "rise": 2, "fall": 3}
+    refused = {
+        "star": steer("star", ["*x"]), "alias": steer("alias", ["&a", "!b", "#c", "@d", "%e", "[f", "g,h", "i:j"]),
+        "path": steer("path", ["../../etc/passwd"]), "region": steer("region", region="../x"),
+        "lying": steer("lying", region="eu", atoms=["global"]), "spaces": steer("spaces", ["a b"]),
+        "other": steer("another"), "copy": steer("copy", down={"A": [7, None, "two"], "AAAA": {}, "B": 1}, types=["AAAA"]),
+        "deep": steer("deep", check={"type": "tcp", "port": -1, "expect": [1], "interval": "x", "damping": 3}),
+    }
+    taken = {"fine": steer("fine"), "quoted": steer("quoted", ["no", "1e3", "0x10"]), "checked": steer("checked", check=check),
+             "exec": steer("exec", check={"type": "exec", "check": "rm"})}
+    for name, model in {**refused, **taken}.items():
+        pdns.put(f"{name}.e.test.", "LUA", [forged(model)])
+    before = files(tmp_path)
     out = world.imports(status=3)
-    assert set(missed(out)) == {("copy.e.test.", "A")} and out["domains"] == 1
+    left_out = {u["name"] for u in out["unmodelled"] if not u["part"]}
+    assert left_out == {f"{name}.e.test." for name in refused}, out
+    # Their code is not what they say: that is told too.
+    assert {u["name"] for u in out["unmodelled"] if u["part"]} == {f"{name}.e.test." for name in taken}
+    assert set(files(tmp_path)) - set(before) == {f"new/{f}" for f in files(world.new)}
+    assert {p.parent.name for p in world.new.rglob("domain.yaml")} == set(taken)
+    sluicelib.sluice("check", world.new)
+    assert "exec" not in (world.new / "e.test/exec/domain.yaml").read_text(encoding="utf-8")
 
 
 def test_a_region_that_defaults_yaml_does_not_define(make):
@@ -466,6 +497,26 @@ def test_checks_of_route53_come_back(make, tmp_path):
             assert old["cdn.e.test."][name][key] == new["cdn.e.test."][name][key]
     text = (world.new / "e.test/cdn/domain.yaml").read_text(encoding="utf-8")
     assert "two: {addresses: 192.0.2.2, health: {port: 8443}}" in text
+
+
+def test_checks_of_our_own_server_come_back(tmp_path):
+    health = {"type": "https", "path": "/up", "headers": {"X-Probe": "yes: #1", "Accept": "*/*"}, "interval": "1500ms", "timeout": "1s",
+              "expect": {"status": ["200-204", 301], "body": "no"}, "follow_redirects": True, "method": "HEAD"}
+    domains = {"cdn": dict(CDN, health=dict(health, method="GET")),
+               "names": dict(CDN, health={"type": "dns", "name": "a.example.net.", "rrtype": "TXT", "expect": {"data": "ok"}}),
+               "mixed": dict(CDN, health={"type": "tcp", "port": 22, "send": "hi\\n"},
+                             endpoints={"one": {"addresses": ["192.0.2.1"], "health": {"type": "icmp", "rise": 5}},
+                                        "two": "192.0.2.2", "spare": {"addresses": "192.0.2.3", "health": {"type": "exec", "check": "probe"}}})}
+    del domains["mixed"]["health"]["send"]
+    config, new = tmp_path / "config", tmp_path / "new"
+    sluicelib.write_tree(config, {
+        "defaults.yaml": importlab.dump({"default_zone": ZONE}),
+        f"{ZONE}/zone.yaml": importlab.dump(dict(SIMPLE, providers=["sluice"])),
+        **{f"{ZONE}/{name}/domain.yaml": importlab.dump(d) for name, d in domains.items()}})
+    with sluicelib.Server(sluicelib.build(config, tmp_path / "data")) as server:
+        out = json.loads(server.sluice("sync", "import", "sluice", ZONE, "--out", new, "--json").stdout)
+    assert out["unmodelled"] == [] and out["domains"] == 3
+    assert checks(config, tmp_path / "data-old") == checks(new, tmp_path / "data-new")
 
 
 @pytest.mark.parametrize("kind", ["route53", "ns1"])

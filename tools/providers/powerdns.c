@@ -370,11 +370,13 @@ static bool spread_check(json_t *model) {
   size_t i;
   const json_t *endpoint;
   bool ok = health;
+  const char *type = json_string_value(json_object_get(check, "type"));
+  bool known = type && (strcmp(type, "tcp") == 0 || strncmp(type, "http", 4) == 0);
   json_array_foreach(json_object_get(model, "endpoints"), i, endpoint) {
     const char *name = json_string_value(json_object_get(endpoint, "name"));
     ok = ok && name && json_object_set(health, name, check) == 0;
   }
-  ok = ok && json_object_set(model, "health", health) == 0;
+  ok = ok && (!known || json_object_set(model, "health", health) == 0);
   json_decref(health);
   json_object_del(model, "check");
   return ok;

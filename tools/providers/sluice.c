@@ -165,6 +165,54 @@ static bool add_records(const struct records *records, struct provider_objects *
   return ok;
 }
 
+/* ---- health --------------------------------------------------------------------------------- */
+
+/* The list of checks of the current build (zones/build_lists.h), or NULL. */
+static json_t *read_checks(const char *data) {
+  char why[FS_WHY];
+  uint8_t *text = NULL;
+  size_t len;
+  json_t *out = NULL;
+  char *path = fs_join(data, "current/checks.json");
+  if (path && fs_read(path, MANIFEST_MAX, &text, &len, why))
+    out = json_loadb((const char *)text, len, 0, NULL);
+  free(text);
+  free(path);
+  return out;
+}
+
+/* Keeps the settings of a domain's checks beside what is compared. */
+static void keep_checks(struct provider_object *object, const json_t *endpoints) {
+  json_t *health = json_object();
+  const char *name;
+  json_t *endpoint;
+  json_object_foreach((json_t *)(uintptr_t)endpoints, name, endpoint)
+      json_object_set(health, name, json_object_get(endpoint, "health"));
+  json_decref(object->raw);
+  object->raw = json_pack("{s:o}", "health", health);
+}
+
+/* Without the list, health stays unknown. */
+static void add_health(const char *data, struct provider_objects *out) {
+  json_t *checks = read_checks(data);
+  json_t *places = json_object();
+  size_t i;
+  const json_t *item;
+  for (size_t k = 0; k < out->count; k++)
+    if (out->items[k].domain)
+      json_object_set_new(places, out->items[k].domain, json_integer((json_int_t)k));
+  json_array_foreach(json_object_get(checks, "domains"), i, item) {
+    const char *name = json_string_value(json_object_get(item, "domain"));
+    const json_t *place = name ? json_object_get(places, name) : NULL;
+    if (place)
+      keep_checks(&out->items[json_integer_value(place)], json_object_get(item, "endpoints"));
+  }
+  json_decref(places);
+  json_decref(checks);
+}
+
+/* ---- the build ------------------------------------------------------------------------------ */
+
 static const json_t *find_zone(const json_t *zones, const char *zone) {
   size_t len = strlen(zone);
   size_t i;
@@ -227,6 +275,8 @@ static bool read_records(struct own *own, const char *zone, struct provider_obje
                          own->name, (long long)serial, zone, records.header->serial);
     else if (!add_records(&records, out))
       ok = provider_fail(error, PROVIDER_LOCAL, "%s: out of memory", own->name);
+    else
+      add_health(data, out);
     records_close(&records);
   }
   free(path);
@@ -255,6 +305,12 @@ static bool own_compile(void *self, const struct provider_domain *domain,
 static json_t *own_decompile(void *self, const struct provider_object *const *objects, size_t count,
                              struct provider_error *error) {
   const struct own *own = self;
+  json_t *health = count == 1 ? json_object_get(objects[0]->raw, "health") : NULL;
+  if (health) {
+    json_t *document = json_copy(objects[0]->body);
+    json_object_set(document, "health", health);
+    return document;
+  }
   if (count == 1)
     return json_incref(objects[0]->body);
   provider_fail(error, PROVIDER_GARBAGE, "%s: not one object", own->name);

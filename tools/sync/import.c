@@ -272,8 +272,9 @@ static void add_notes(struct import *import) {
                 import->provider.name);
   if (import->domain_count == 0)
     return;
-  import_note(import, "weights and disabled endpoints are as in force there; `health`, `alerts`, "
-                      "`profiles` and `owner` are not kept by providers");
+  import_note(import, "weights and disabled endpoints are as in force there; `alerts`, `profiles` "
+                      "and `owner` are not kept by providers, `health` where they check "
+                      "themselves");
   if (strcmp(type, "route53") == 0)
     import_note(import, "Route 53 does not tell: endpoints that are disabled or drained, weights "
                         "before they were scaled to 255, networks, AS numbers and subdivisions "

@@ -238,8 +238,20 @@ static struct import_domain *domain_at(const struct import *import, const char *
   return NULL;
 }
 
+/* What is left out is not there in part, nor approximately. */
+static void forget(json_t *list, const char *name, const char *only) {
+  for (size_t i = json_array_size(list); i-- > 0;) {
+    const json_t *item = json_array_get(list, i);
+    const char *other = json_string_value(json_object_get(item, "name"));
+    if (other && strcmp(other, name) == 0 && (!only || json_is_true(json_object_get(item, only))))
+      json_array_remove(list, i);
+  }
+}
+
 static void drop_domain(struct import *import, struct import_domain *domain, const char *message) {
   static const char *const types[STEER_TYPES] = {"A", "AAAA", "CNAME"};
+  forget(import->unmodelled, domain->name, "part");
+  forget(import->approximate, domain->name, NULL);
   for (int t = 0; !domain->dropped && t < STEER_TYPES; t++)
     if (domain->steer->offers[t])
       import_miss(import, domain->name, types[t], false, "%s", message);

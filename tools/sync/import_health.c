@@ -102,11 +102,23 @@ static void write_damping(struct yaml_out *yaml, const json_t *damping) {
   yaml_out_end_map(yaml);
 }
 
+static void write_headers(struct yaml_out *yaml, const json_t *headers) {
+  const char *name;
+  json_t *value;
+  yaml_out_map(yaml, true);
+  json_object_foreach((json_t *)(uintptr_t)headers, name, value) {
+    yaml_out_text(yaml, name);
+    write_scalar(yaml, value);
+  }
+  yaml_out_end_map(yaml);
+}
+
 void import_health_write(struct yaml_out *yaml, const json_t *settings) {
   static const char *const times[] = {"interval", "timeout"};
-  static const char *const scalars[] = {"rise", "fall",   "port",   "path",
-                                        "host", "method", "verify", "follow_redirects",
-                                        "send", "name",   "rrtype"};
+  const json_t *headers = json_object_get(settings, "headers");
+  static const char *const scalars[] = {
+      "rise", "fall", "port",   "path",  "host",   "method", "verify", "follow_redirects",
+      "send", "name", "rrtype", "check", "ca_file"};
   const json_t *type = json_object_get(settings, "type");
   const json_t *expect = json_object_get(settings, "expect");
   yaml_out_map(yaml, true);
@@ -131,6 +143,10 @@ void import_health_write(struct yaml_out *yaml, const json_t *settings) {
   if (json_object_get(settings, "damping")) {
     yaml_out_text(yaml, "damping");
     write_damping(yaml, json_object_get(settings, "damping"));
+  }
+  if (json_object_size(headers) > 0) {
+    yaml_out_text(yaml, "headers");
+    write_headers(yaml, headers);
   }
   if (expect) {
     yaml_out_text(yaml, "expect");
