@@ -323,7 +323,7 @@ def test_a_large_zone(server):
     static = [a_record(f"host-number-{i}.{ZONE}", f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}") for i in range(10000)]
     serial = server.serial()
     out = once(server, "read", "compile", "apply", static=static)
-    assert out["changes"] == out["done"] == 10000 and len(out["seen"]) == 10001
+    assert out["changes"] == out["done"] == 10000 and len([o for o in out["seen"] if o["type"] != "SOA"]) == 10001
     assert server.serial() <= serial + 4
     assert once(server, "read", "compile", "apply", static=static)["changes"] == 0
 
