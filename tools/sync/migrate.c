@@ -110,6 +110,7 @@ static bool has_moved(const struct migrate_state *s, const char *name) {
 static enum outcome wait_seen(struct runner *r, const char *name) {
   struct migrate_job *job = r->job;
   int64_t begun = now_ms();
+  int64_t level = begun; /* it may take days until somebody has set it */
   bool told = job->todo[0] != '\0';
   int64_t most = r->flags->once ? UNSEEN_ONCE_MS : UNSEEN_MS;
   for (int64_t pause = POLL_MS; !interrupted;
@@ -132,6 +133,11 @@ static enum outcome wait_seen(struct runner *r, const char *name) {
                    FAILED)
                 : FAILED;
     sleep_ms(pause);
+    if (now_ms() - level < LEVEL_MS)
+      continue;
+    level = now_ms();
+    if (!migrate_do_level(job))
+      cli_error("%s", job->why);
   }
   return WENT_ON;
 }
@@ -476,8 +482,9 @@ static int work(struct migrate_job *job, const struct flags *f, const char *path
   }
   if (f->status)
     return show_status(job, f, found);
+  bool consented = found && job->state.phase == MIGRATE_CHECK;
   int status = found ? resume(job, f) : begin(job, f);
-  bool fresh = status == CLI_DONE && job->state.phase == MIGRATE_CHECK;
+  bool fresh = status == CLI_DONE && job->state.phase == MIGRATE_CHECK && !consented;
   if (status == CLI_DONE)
     status = take_options(job, f);
   if (status == CLI_DONE && !fresh && (f->plan || f->dry_run)) {

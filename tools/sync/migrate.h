@@ -35,7 +35,8 @@ struct migrate_job {
   char zone[NAME_MAX_TEXT];
   json_t *names; /* name servers of `to` that the command line names; or NULL */
   bool leave_records, take_over, allow_large, as_configured;
-  bool dry; /* only look: nothing is made or changed */
+  bool dry;     /* only look: nothing is made or changed */
+  bool keep_ns; /* no NS record of the apex is changed */
 
   struct migrate_state state;
   struct migrate_host *hosts; /* every provider of the zone */

@@ -73,9 +73,11 @@ bool migrate_do_level(struct migrate_job *job) {
   struct sync_run run;
   if (job->listed)
     return true;
-  bool ok = migrate_run_open(job, &run, job->state.apex, migrate_in_provider(&job->state)) &&
-            level_all(job, &run);
+  job->keep_ns = true; /* they may be on their way */
+  bool ok =
+      migrate_run_open(job, &run, NULL, migrate_in_provider(&job->state)) && level_all(job, &run);
   migrate_run_close(&run);
+  job->keep_ns = false;
   return ok;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/cli.h"
+#include "tools/sync/lock.h"
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
 #include "zones/record.h"
@@ -47,6 +48,7 @@ static bool open_parent(struct migrate_job *job, struct sync_run *run, const cha
   options.apex_ns = wanted;
   options.apex_ns_count = count;
   options.cut = job->zone;
+  options.lock_wait_ms = SYNC_LOCK_WAIT_MS;
   options.consents =
       SYNC_TAKE_OVER | SYNC_NS_CHANGE | SYNC_LARGE; /* of nothing but this one delegation */
   *run = (struct sync_run){0};
@@ -256,6 +258,9 @@ static bool judge_target(struct migrate_job *job, const struct sync_target *t,
 static bool set_ours(struct migrate_job *job, const char **texts, const json_t *wanted) {
   struct sync_run run;
   bool ok = open_parent(job, &run, texts, json_array_size(wanted)) && limit(job, &run, wanted);
+  if (ok && !sync_run_lock(&run))
+    ok = migrate_fail(job, "%s: the configuration is another one meanwhile; run it again",
+                      job->parent_zone);
   if (ok)
     sync_run_plan(&run);
   for (size_t i = 0; ok && i < run.target_count; i++)

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "tools/cli.h"
 #include "tools/machine.h"
+#include "tools/sync/lock.h"
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
 
@@ -128,10 +129,12 @@ bool migrate_run_begin(struct migrate_job *job, struct sync_run *run, const json
   options.provider = provider;
   options.args = args;
   options.arg_count = 1;
+  options.lock_wait_ms = SYNC_LOCK_WAIT_MS;
   options.apex_ns = apex ? as_texts(apex) : NULL;
   options.apex_ns_count = apex ? json_array_size(apex) : 0;
   /* The command is the consent to what it is for; other people's records need one. */
-  options.consents = SYNC_NS_CHANGE | (job->take_over ? (unsigned)SYNC_TAKE_OVER : 0) |
+  options.consents = (job->keep_ns ? 0 : (unsigned)SYNC_NS_CHANGE) |
+                     (job->take_over ? (unsigned)SYNC_TAKE_OVER : 0) |
                      (job->allow_large ? (unsigned)SYNC_LARGE : 0);
   *run = (struct sync_run){0};
   job->passing = false;
@@ -148,9 +151,20 @@ bool migrate_run_begin(struct migrate_job *job, struct sync_run *run, const json
   return true;
 }
 
+/* Nobody else on this machine changes the same from here until the end of the apply. */
+static bool lock(struct migrate_job *job, struct sync_run *run) {
+  char captured[MIGRATE_JOB_WHY] = "";
+  if (job->dry || job->state.phase == MIGRATE_CHECK)
+    return true;
+  cli_capture(captured, sizeof captured);
+  bool ok = sync_run_lock(run);
+  cli_capture(NULL, 0);
+  return ok ? knows_enough(job, run) : migrate_fail(job, "%s", captured);
+}
+
 bool migrate_run_open(struct migrate_job *job, struct sync_run *run, const json_t *apex,
                       const char *provider) {
-  if (!migrate_run_begin(job, run, apex, provider))
+  if (!migrate_run_begin(job, run, apex, provider) || !lock(job, run))
     return false;
   sync_run_plan(run);
   return true;

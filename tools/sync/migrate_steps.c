@@ -234,7 +234,7 @@ void migrate_advance(struct migrate_state *s) {
 }
 
 void migrate_turn(struct migrate_state *s, bool back) {
-  s->rebase = s->phase > MIGRATE_VERIFY;
+  s->rebase = s->phase > MIGRATE_CHECK;
   if (s->back == back && s->phase > MIGRATE_APEX_IN && s->phase < MIGRATE_DONE)
     s->phase = MIGRATE_APEX_IN; /* what is in place already takes no time */
   if (s->back == back)
