@@ -6,6 +6,7 @@ import pytest
 
 import serverlib
 import sluicelib
+import statelib
 import syncdlib
 
 WWW = syncdlib.ZONE + "  www: {A: [192.0.2.80]}\n"
@@ -55,6 +56,23 @@ def test_a_name_that_turns_from_steered_to_static(make):
     plan = json.loads(machine.sluice("sync", "plan", "--config", machine.folder / "config", "--provider", "dns-b", "--json",
                                      status=3).stdout)
     assert [i["key"] for i in plan["items"]] == ["e.test./NS"]
+
+
+def test_what_lasted_shorter_than_a_look_is_taken_back(make):
+    """Brought level with more than the last look at the server had seen, and over before the next one."""
+    machine = make()
+    machine.start()
+    machine.wait_level()
+
+    def weights():
+        return sorted(a["meta"]["weight"] for a in machine.sim.zones["e.test"][("cdn.e.test", "A")]["answers"])
+    before = weights()
+    for _ in range(3):
+        statelib.commit(machine.server.control, [statelib.weight("one", 70, domain="cdn.e.test.")])
+        sluicelib.control(machine.control, "sync", domain="cdn.e.test.")
+        statelib.commit(machine.server.control, [{"op": "drop", **{k: v for k, v in statelib.weight(
+            "one", 0, domain="cdn.e.test.").items() if k not in ("op", "value")}}])
+        serverlib.wait_for(lambda: weights() == before, "the configured weights")
 
 
 def test_name_servers_wait_for_a_consent(make):

@@ -85,14 +85,14 @@ void engine_save(struct engine *engine) {
 }
 
 /* The domain is to be brought level at once. */
-void engine_demand(struct provider *p, const char *domain, const char *want) {
+void engine_demand(struct provider *p, const char *domain, const char *want, bool again) {
   json_t *job = queue_add(&p->queue, domain, wall_ms() / 1000);
   if (job == NULL)
     return;
   json_object_set_new(job, "want", json_string(want));
   json_object_set_new(job, "attempts", json_integer(0));
   json_object_set_new(job, "next", json_integer(0));
-  if (p->working)
+  if (p->working && again)
     json_object_set_new(job, "again", json_integer((json_int_t)p->round));
   p->queue.dirty = true;
 }
@@ -112,7 +112,7 @@ static void compare(struct provider *p) {
     const char *want = json_string_value(mark);
     if (job ? strcmp(text_of(job, "want"), want) != 0
             : strcmp(text_of(p->queue.level, domain), want) != 0)
-      engine_demand(p, domain, want);
+      engine_demand(p, domain, want, false);
   }
   json_t *lists[] = {p->queue.jobs, p->queue.level, p->holds, p->waiting};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -168,7 +168,7 @@ struct engine_wait *engine_sync(struct engine *engine, const char *domain, uint6
     const char *mark = json_string_value(json_object_get(p->places, domain));
     if (mark == NULL)
       continue;
-    engine_demand(p, domain, mark);
+    engine_demand(p, domain, mark, true);
     json_object_set_new(pending, p->queue.name, json_true());
   }
   engine_save(engine);
@@ -243,19 +243,23 @@ static void take_result(struct provider *p, size_t i) {
     json_object_set(p->holds, domain, result->holds);
   if (job == NULL) /* the domain is gone */
     return;
-  json_int_t again = json_integer_value(json_object_get(job, "again"));
+  bool again = json_integer_value(json_object_get(job, "again")) == (json_int_t)p->round;
+  bool other = strcmp(text_of(job, "want"), p->marks[i]) != 0; /* seen since the round began, */
+  bool done = !again && (!other || strcmp(text_of(job, "want"), result->mark) == 0); /* or by it */
   json_object_del(job, "again");
   p->queue.dirty = true;
   if (!result->level) {
     take_failure(p, job, result);
-    if (again == (json_int_t)p->round)
+    if (again || other)
       json_object_set_new(job, "next", json_integer(0));
     return;
   }
-  json_object_set_new(p->queue.level, domain, json_string(p->marks[i]));
+  /* What the last look has seen may be older: its mark would hide that this is to be taken back. */
+  json_object_set_new(p->queue.level, domain,
+                      json_string(*result->mark ? result->mark : p->marks[i]));
   if (round_is_zone(domain))
     json_object_set_new(p->waiting, domain, json_integer((json_int_t)result->held));
-  if (again != (json_int_t)p->round)
+  if (done)
     json_object_del(p->queue.jobs, domain);
 }
 

@@ -50,7 +50,7 @@ static void take_differs(struct provider *p) {
     if (want == NULL || json_object_get(p->queue.jobs, key) != NULL)
       json_object_del(p->differs, key);
     else if (repair)
-      engine_demand(p, key, want);
+      engine_demand(p, key, want, true);
   }
   p->checked = (int64_t)time(NULL);
   p->check_error[0] = '\0';

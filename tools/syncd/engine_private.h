@@ -74,8 +74,10 @@ struct engine {
   char said[PROVIDER_TEXT]; /* of it, in the log */
 };
 
-/* The name is to be brought level at once; `want` is the mark of what is in force. */
-void engine_demand(struct provider *p, const char *key, const char *want);
+/* The name is to be brought level at once; `want` is the mark of what is in force, as the last look
+ * has seen it.  `again`: also if a round is under way that gets to the same, since there may be
+ * something newer. */
+void engine_demand(struct provider *p, const char *key, const char *want, bool again);
 
 /* Begins a round if something is due. */
 void engine_start_round(struct provider *p);

@@ -74,6 +74,8 @@ static void judge(const struct sync_target *target, const char *name, size_t ind
   } else {
     result->level = true;
     result->error[0] = '\0';
+    if (!round_mark(target->provider, &target->zone->domains[index], result->mark))
+      result->mark[0] = '\0';
   }
   if (target->state != SYNC_PARTIAL && target->before) {
     json_t *holds = result->level ? target->after[index] : target->before[index];
@@ -104,6 +106,8 @@ static void judge_zone(const struct sync_target *target, struct round_result *re
     result->level = true;
     result->held = servers;
     result->error[0] = '\0';
+    if (!round_mark_zone(target, result->mark))
+      result->mark[0] = '\0';
   }
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "tools/providers/provider.h"
+#include "tools/sync/run.h"
 #include "tools/syncd/settings.h"
 
 #define ROUND_ZONE "zone "
@@ -25,6 +26,8 @@ struct round_result {
   size_t held; /* of a zone: NS records of the apex that wait for a consent, which is no failure */
   enum provider_failure failure;
   char error[PROVIDER_TEXT];
+  char mark[SYNC_DIGEST]; /* of what it was brought level with: that may be newer than what was in
+                           * force when it was asked for; "" where it is not level */
   json_t *holds; /* what the provider holds for it now, as a document of zones/domain_json.h; NULL:
                   * not known */
 };
@@ -39,12 +42,16 @@ void round_results_close(struct round_result *results, size_t count);
  * difference}; a new reference.  NULL with one line in `why` (PROVIDER_TEXT octets). */
 json_t *round_check(const struct syncd_settings *settings, const char *provider, char *why);
 
-struct sync_run;
-struct sync_options;
-
 /* Opens a run as these all do, one thread at a time, and only if it is known what is in force;
  * false with one line in `why` (PROVIDER_TEXT octets). */
 bool round_open(struct sync_run *run, const struct sync_options *options, char *why);
+
+/* Marks: everything that the domain's objects at the provider are made from, as a digest; and the
+ * same of the records beside the steered names: their contents, and which names are steered.  False
+ * without memory. */
+bool round_mark(const struct sync_provider *provider, const struct sync_domain *domain,
+                char out[SYNC_DIGEST]);
+bool round_mark_zone(const struct sync_target *target, char out[SYNC_DIGEST]);
 
 struct watch;
 

@@ -44,9 +44,7 @@ static void current_build(const struct watch *watch, char out[LINK_MAX]) {
   free(path);
 }
 
-/* Everything that the records beside the steered names are made from, as a digest: their contents,
- * and which names are steered. */
-static bool mark_of_zone(const struct sync_target *target, char out[SYNC_DIGEST]) {
+bool round_mark_zone(const struct sync_target *target, char out[SYNC_DIGEST]) {
   const struct model_zone *zone = target->zone->zone;
   unsigned char hash[EVP_MAX_MD_SIZE];
   unsigned len = 0;
@@ -78,7 +76,7 @@ static bool mark_zones(struct watch *watch) {
   free(watch->zones);
   watch->zones = calloc(watch->run.target_count + 1, sizeof *watch->zones);
   for (size_t i = 0; watch->zones && i < watch->run.target_count; i++)
-    if (!mark_of_zone(&watch->run.targets[i], watch->zones[i]))
+    if (!round_mark_zone(&watch->run.targets[i], watch->zones[i]))
       return false;
   return watch->zones;
 }
@@ -125,9 +123,8 @@ static bool is_pushed(const struct sync_provider *provider) {
   return health ? strcmp(health, "pushed") == 0 : !provider->kind || !provider->kind->can.native;
 }
 
-/* Everything that the domain's objects at the provider are made from, as a digest. */
-static bool mark_of(const struct sync_provider *provider, const struct sync_domain *domain,
-                    char out[SYNC_DIGEST]) {
+bool round_mark(const struct sync_provider *provider, const struct sync_domain *domain,
+                char out[SYNC_DIGEST]) {
   const struct steer_domain *steer = domain->domain->steer;
   const struct steer_status *status = is_pushed(provider) ? domain->status : domain->manual;
   json_t *weights = json_array();
@@ -164,7 +161,7 @@ static bool add_target(const struct watch *watch, size_t index, json_t *places) 
   for (size_t i = 0; i < target->zone->zone->domain_count; i++) {
     const struct sync_domain *domain = &target->zone->domains[i];
     char mark[SYNC_DIGEST];
-    if (!mark_of(provider, domain, mark) ||
+    if (!round_mark(provider, domain, mark) ||
         json_object_set_new(mine, domain->name, json_string(mark)) != 0)
       return false;
   }
