@@ -48,6 +48,10 @@ static bool unknown_names(struct migrate_job *job, const char *provider) {
       provider);
 }
 
+static bool is_gone(const struct sync_target *t) {
+  return t->state == SYNC_FAILED && t->error.failure == PROVIDER_GONE;
+}
+
 static bool find_new(struct migrate_job *job, struct sync_run *run, const struct sync_target *to,
                      const json_t *apex) {
   struct migrate_state *s = &job->state;
@@ -57,8 +61,14 @@ static bool find_new(struct migrate_job *job, struct sync_run *run, const struct
   if (job->names) {
     set = nameset_read(job->names);
   } else {
-    if (json_array_size(json_object_get(to->provider->settings, "ns")) == 0 &&
-        assigns_names(to->provider) && !migrate_make_zone(job, run, to, &made))
+    bool assigned = json_array_size(json_object_get(to->provider->settings, "ns")) == 0 &&
+                    assigns_names(to->provider);
+    if (assigned && job->dry && is_gone(to)) { /* told once the zone is made */
+      json_decref(s->new);
+      s->new = json_array();
+      return s->new || migrate_fail(job, "out of memory");
+    }
+    if (assigned && !migrate_make_zone(job, run, to, &made))
       return false;
     set = told_names(job, run, to->provider, &known);
   }
@@ -164,7 +174,7 @@ static bool check_provider(struct migrate_job *job, const struct sync_target *t)
 
 /* Not there is fine where it can be made. */
 static bool check_to(struct migrate_job *job, const struct sync_target *t) {
-  bool gone = t->state == SYNC_FAILED && t->error.failure == PROVIDER_GONE;
+  bool gone = is_gone(t);
   if (t->state == SYNC_FAILED && !(gone && t->provider->kind->create_zone))
     return migrate_fail_provider(job, &t->error);
   return gone || t->provider->kind->can.deployed || migrate_judge_kept(job, t);

@@ -122,6 +122,8 @@ bool migrate_find(struct migrate_job *job, struct sync_run *run) {
     host->name = strdup(provider->name);
     if (!host->name)
       return migrate_fail(job, "out of memory");
+    if (job->dry && run->targets[i].error.failure == PROVIDER_GONE)
+      continue; /* there is nobody to ask yet */
     if (!migrate_host_find(job, run, provider, names_of(&job->state, provider->name), job->zone,
                            host))
       return false;
