@@ -23,7 +23,7 @@ import faultlib
 OTHERS = ["reset", "500", "short", "429", "denied", "garbage", "503", "close", "429-1"]
 HTTP = ["before", "after", "lost", "cut", "denied for good", "others", "others again"]
 DNS = ["before", "after", "lost", "reset", "cut", "short", "garbage", "SERVFAIL", "SERVFAIL for good", "close", "REFUSED"]
-MOST = 12  # indexes that a test takes
+MOST = 10  # indexes that a test takes
 EVERY = os.environ.get("SLUICE_FAULTS") == "all"
 if EVERY:
     HTTP = ["before", "after", "lost", "cut", "denied for good", *OTHERS]
