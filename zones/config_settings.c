@@ -356,8 +356,8 @@ static bool read_servers(const struct config_file *file, const struct yaml_node 
 
 static json_t *read_provider(const struct config_file *file, const struct yaml_pair *pair) {
   const struct yaml_node *node = pair->value;
-  static const char *const keys[] = {"type",   "url",    "address", "secret",
-                                     "health", "marker", "ns",      "timeout", "servers", "feeds"};
+  static const char *const keys[] = {"type",   "url", "address", "secret",  "health",
+                                     "marker", "ns",  "timeout", "servers", "feeds"};
   static const char *const types[] = {"powerdns", "route53", "ns1", "rfc2136"};
   static const char *const healths[] = {"pushed", "own", "none"};
   bool ok = config_keys(file, node, "a provider", keys, COUNT(keys));
