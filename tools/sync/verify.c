@@ -90,6 +90,8 @@ bool verify_selects(const struct sync_zone *zone, const char *name) {
 json_t *verify_servers(struct sync_run *run, const struct sync_provider *provider, const char *zone,
                        struct provider_error *error) {
   json_t *given = json_object_get(provider->settings, "servers");
+  if (json_array_size(given) == 0) /* the zone's NS records may name those of others, too */
+    given = json_object_get(provider->settings, "ns");
   if (json_array_size(given) > 0)
     return json_incref(given);
   if (!provider->kind || !provider->kind->servers) {

@@ -70,8 +70,9 @@ struct verify_report {
 
 void verify_report_close(struct verify_report *report);
 
-/* The name servers of a provider for a zone: what `servers:` of its settings says, else what the
- * provider itself tells.  A new reference to an array of texts, or NULL with `error`. */
+/* The name servers of a provider for a zone: what `servers:` of its settings says, else
+ * `ns:`, else what the provider itself tells.  A new reference to an array of texts, or NULL with
+ * `error`. */
 json_t *verify_servers(struct sync_run *run, const struct sync_provider *provider, const char *zone,
                        struct provider_error *error);
 
