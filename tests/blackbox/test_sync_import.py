@@ -52,7 +52,7 @@ def test_there_and_back(make, tmp_path, kind, seed):
     world.apply()
     out = world.imports()
     assert out["unmodelled"] == [] and out["errors"] == [], out
-    assert out["domains"] == len(domains)
+    assert out["domains"] == len(domains) and not [n for n in out["notes"] if "made up" in n]
     sluicelib.sluice("check", world.new)
     assert world.plan(config=world.new) == []
     old_records, old = importlab.built(world.config, tmp_path / "data-old")
@@ -164,6 +164,7 @@ def test_foreign_records_of_powerdns(make):
     assert "LUA" in missed(out)["lua.e.test.", "A"] and "disabled" in missed(out)["half.e.test.", "A"]
     zone = (world.new / "e.test/zone.yaml").read_text(encoding="utf-8")
     assert "theirs" in zone and "beside" in zone and "half" not in zone
+    assert any("without our mark" in n for n in out["notes"])
 
 
 def test_foreign_chains_of_ns1(make):

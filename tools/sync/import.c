@@ -14,6 +14,7 @@
 #include "tools/client.h"
 #include "tools/machine.h"
 #include "zones/host_name.h"
+#include "zones/record.h"
 
 enum { ERROR_TEXT = 1024 };
 
@@ -262,7 +263,7 @@ static void add_notes(struct import *import) {
   const char *type = import->provider.kind->type;
   const json_t *known = json_object_get(import->target, "providers");
   for (size_t i = 0; i < import->set_count; i++)
-    if (import->sets[i].type == 6 && import->sets[i].ttl != import->ttl)
+    if (import->sets[i].type == RECORD_SOA && import->sets[i].ttl != import->ttl)
       import_note(import, "the SOA has TTL %u there; here it has the zone's, %u",
                   import->sets[i].ttl, import->ttl);
   if (import->target && strcmp(import->provider.name, "sluice") != 0 &&

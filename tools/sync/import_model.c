@@ -561,12 +561,28 @@ static bool prepare(struct sorting *s) {
   return sync_markers_read(&import->objects);
 }
 
+/* What carries no mark of ours takes a consent to be changed, which the first plan would tell. */
+static void tell_marks(struct import *import) {
+  size_t others = 0;
+  for (size_t i = 0; i < import->objects.count; i++) {
+    const struct provider_object *o = &import->objects.items[i];
+    bool ours = o->owner && strcmp(o->owner, import->provider.mark) == 0;
+    others += !ours && !sync_is_marker(o) && !is_of_dnssec(o->type) && strcmp(o->type, "SOA") != 0;
+  }
+  if (others > 0)
+    import_note(import,
+                "%zu record set%s there without our mark: `sluice sync apply` changes %s only with "
+                "--take-over",
+                others, others == 1 ? " is" : "s are", others == 1 ? "it" : "them");
+}
+
 bool import_model(struct import *import, void *self) {
   struct sorting s = {.import = import, .self = self};
   bool ok = prepare(&s);
   for (size_t i = 0; ok && i < import->objects.count; i++)
     sort_object(&s, i);
   if (ok) {
+    tell_marks(import);
     drop_repeated(import);
     make_soa(import);
     ok = find_ttl(import) && take_domains(&s) && !import->failed;
