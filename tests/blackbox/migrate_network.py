@@ -169,6 +169,13 @@ class World:
         self.at, self.ours = tuple(at), ours
         self.servers, self.resolvers = {}, []
         self.registered = registered or at
+        try:
+            self.open(kinds)
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, kinds):
         self.secrets()
         self.start_parent()
         if "pdns" in kinds:
@@ -364,8 +371,9 @@ zone "." {{ type hint; file "{hints}"; }};
     def close(self):
         for process in self.resolvers:
             process.kill()
-        for server in (*self.servers.values(), self.parent):
-            server.close()
+        for server in (*self.servers.values(), getattr(self, "parent", None)):
+            if server:
+                server.close()
 
     def __enter__(self):
         return self
