@@ -44,8 +44,9 @@ class Syncd(sluicelib.Process):
 class World:
     """A server, a provider, and the machine's settings; sluice-syncd runs unless it is stopped."""
 
-    def __init__(self, folder, more="", names="sluice, dns-a"):
+    def __init__(self, folder, more="", names="sluice, dns-a", others=0):
         self.folder = folder
+        self.domains = 1 + others
         self.pdns = pdnslib.Pdns(folder / "pdns")
         self.pdns.make_zone()
         (folder / "key").write_text(pdnslib.KEY, encoding="ascii")
@@ -53,7 +54,8 @@ class World:
         sluicelib.write_tree(folder / "config", {
             "defaults.yaml": "default_zone: e.test\nproviders:\n"
                              f"  dns-a: {{type: powerdns, url: \"{self.pdns.url}\", secret: dns-a, health: pushed}}\n" + more,
-            "e.test/zone.yaml": ZONE.replace("sluice, dns-a", names), "e.test/cdn/domain.yaml": DOMAIN})
+            "e.test/zone.yaml": ZONE.replace("sluice, dns-a", names), "e.test/cdn/domain.yaml": DOMAIN,
+            **{f"e.test/n{i}/domain.yaml": DOMAIN for i in range(others)}})
         data = sluicelib.build(folder / "config", folder / "data")
         (folder / "state").mkdir()
         self.server = sluicelib.Server(data, "--state", folder / "state")
@@ -95,7 +97,7 @@ class World:
 
     def is_level(self):
         provider = self.provider()
-        return provider is not None and provider["domains"] == 1 and not provider["behind"] + provider["zones_behind"]
+        return provider is not None and provider["domains"] == self.domains and not provider["behind"] + provider["zones_behind"]
 
     def wait_level(self):
         serverlib.wait_for(self.is_level, "a provider that is level")
@@ -346,3 +348,23 @@ def exchange(path, request):
                 return lines.readline()
         except (BrokenPipeError, ConnectionResetError):
             return b""
+
+
+def test_a_cluster_that_fails_may_change_a_whole_zone(tmp_path):
+    """The limit of 30 % is for mistakes: of outages nobody has to approve."""
+    world = World(tmp_path, others=12)
+    try:
+        world.start()
+        world.wait_level()
+        world.end()
+        names = ["cdn", *(f"n{i}" for i in range(12))]
+        for name in names:
+            sluicelib.sluice("health", "override", name, "one", "down", "--socket", world.server.control, status=None)
+        world.start()
+        world.wait_level()
+        world.end()
+        assert "held back" not in world.logs[-1], world.logs[-1]
+        for name in names:
+            assert set(world.pdns.draws(f"{name}.e.test.", 20)) == {"192.0.2.2"}, name
+    finally:
+        world.close()

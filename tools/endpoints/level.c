@@ -140,6 +140,7 @@ static json_t *bring_here(const struct level_place *place, const char *domain) {
       .settings = place->settings,
       .socket = place->socket,
       .lock_wait_ms = SYNC_LOCK_WAIT_MS,
+      .consents = SYNC_LARGE, /* of nothing but this one name */
   };
   cli_capture(why, sizeof why);
   bool ok = sync_run_open(&run, &options) == CLI_DONE;

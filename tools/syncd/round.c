@@ -162,6 +162,10 @@ void round_run(const struct syncd_settings *settings, const char *provider, cons
   options.args = names_of(keys, count);
   options.arg_count = count;
   options.rest = count > 0 && round_is_zone(keys[0]);
+  /* Steered names that are there change as often as the world does: when a cluster fails, all of
+   * a zone's names at once.  Nothing is deleted by their rounds. */
+  if (!options.rest)
+    options.consents = SYNC_LARGE;
   if (!options.args) {
     fail_all(results, count, "out of memory");
     return;
