@@ -72,26 +72,40 @@ void sync_documents_make(struct sync_target *t, void *self) {
 
 /* ---- plain records -------------------------------------------------------------------------- */
 
-static int compare_texts(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
+static int compare_domains(const void *a, const void *b) {
+  const struct sync_domain *const *x = a;
+  const struct sync_domain *const *y = b;
+  return strcmp((*x)->name, (*y)->name);
+}
+
+/* A domain answers A, AAAA and CNAME of its name; beside it records of other types live on their
+ * own.  A CNAME has nothing beside it, so what is there goes with it. */
+static bool belongs(const struct provider_object *object, const struct sync_domain *domain) {
+  return domain->domain->steer->offers[STEER_CNAME] || sync_is_steered_type(object->type);
 }
 
 bool sync_documents_adopt(struct sync_target *t) {
   size_t count = t->zone->zone->domain_count;
-  const char **names = malloc((count + 1) * sizeof *names);
-  bool ok = names;
+  const struct sync_domain **domains = malloc((count + 1) * sizeof *domains);
+  bool ok = domains;
   for (size_t i = 0; ok && i < count; i++)
-    names[i] = t->zone->domains[i].name;
+    domains[i] = &t->zone->domains[i];
   if (ok && count > 0)
-    qsort(names, count, sizeof *names, compare_texts);
+    qsort(domains, count, sizeof *domains, compare_domains);
   for (size_t i = 0; ok && count > 0 && i < t->actual.count; i++) {
     struct provider_object *o = &t->actual.items[i];
-    const char *name = o->name;
-    if (o->domain || !bsearch(&name, names, count, sizeof *names, compare_texts))
+    struct sync_domain wanted;
+    const struct sync_domain *pointer = &wanted;
+    if (o->domain || strlen(o->name) >= sizeof wanted.name)
+      continue;
+    strcpy(wanted.name, o->name);
+    const struct sync_domain **found =
+        bsearch(&pointer, domains, count, sizeof *domains, compare_domains);
+    if (!found || !belongs(o, *found))
       continue;
     o->domain = strdup(o->name);
     ok = o->domain;
   }
-  free(names);
+  free(domains);
   return ok;
 }

@@ -16,6 +16,10 @@ bool sync_is_marker(const struct provider_object *object) {
   return strcmp(object->type, "TXT") == 0 && strncmp(object->name, prefix, sizeof prefix - 1) == 0;
 }
 
+bool sync_is_steered_type(const char *type) {
+  return strcmp(type, "A") == 0 || strcmp(type, "AAAA") == 0 || strcmp(type, "CNAME") == 0;
+}
+
 /* "_sluice.cdn.example.com." of "cdn.example.com.": malloc'd. */
 static char *marker_name(const char *name) {
   bool wildcard = strncmp(name, "*.", 2) == 0;
@@ -114,9 +118,10 @@ bool sync_markers_read(struct provider_objects *actual) {
         !find_mark(marker_of(markers, count, object->name), object->type, &mark))
       continue;
     object->owner = strdup(mark.owner);
-    if (mark.steered && !object->domain)
+    bool steered = mark.steered && sync_is_steered_type(object->type);
+    if (steered && !object->domain)
       object->domain = strdup(object->name);
-    ok = object->owner && (!mark.steered || object->domain);
+    ok = object->owner && (!steered || object->domain);
   }
   free(markers);
   return ok;

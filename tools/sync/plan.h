@@ -126,6 +126,9 @@ const char *sync_hold_text(unsigned held);
 /* True for the TXT RRset of a marker. */
 bool sync_is_marker(const struct provider_object *object);
 
+/* A, AAAA, CNAME: what steering answers.  RRsets of other types beside it are static. */
+bool sync_is_steered_type(const char *type);
+
 /* Fills in `owner` (and `domain` of steered names) of the objects from the markers among them.
  * False without memory. */
 bool sync_markers_read(struct provider_objects *actual);
