@@ -166,8 +166,9 @@ bool sync_facts_read_store(struct sync_run *run, char *note, size_t size);
 struct machine;
 bool sync_find_current(const struct machine *machine, char *commit, size_t size);
 
-/* Gives plain objects as read that have the name of a steered domain to it: it is changed with
- * them.  False without memory. */
+/* Gives plain objects as read that have the name of a steered domain, and are where it answers
+ * (A, AAAA, CNAME; for a domain of host names all), to it: it is changed with them.  False without
+ * memory. */
 bool sync_documents_adopt(struct sync_target *target);
 
 /* The documents of all domains, from what was read and from what is wanted; `self` of the kind. */
@@ -177,9 +178,15 @@ void sync_documents_make(struct sync_target *target, void *self);
  * printed. */
 bool sync_secrets_read(const char *settings, json_t **out);
 
-/* Shares of a region of a domain's document: endpoint -> share, or NULL.  `type` A, AAAA, CNAME or
- * the first that is offered. */
-json_t *sync_shares(const json_t *document);
+/* Shares of a domain (index `domain` of the zone) at a provider before or after the plan, as the
+ * layers make them of what is in force there: {region: {type: {endpoint: share}}}, without those
+ * that are not answered.  The provider's objects say it, down endpoints too as far as they are
+ * told; at our own server the facts in force.  NULL: beyond the model. */
+json_t *sync_shares(const struct sync_target *target, size_t domain, bool after);
+
+/* The same as {region: {endpoint: share}} of the first type; a type that differs from it is
+ * "REGION TYPE".  NULL for NULL. */
+json_t *sync_shares_one(const json_t *shares);
 
 /* Exit status of what happened. */
 int sync_run_status(const struct sync_run *run);

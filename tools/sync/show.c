@@ -59,39 +59,67 @@ static void show_item(const struct sync_item *item) {
 
 /* ---- shares --------------------------------------------------------------------------------- */
 
-static void share_text(const json_t *shares, const char *region, const char *endpoint, char *out,
-                       size_t size) {
-  const json_t *regions = json_object_get(shares, region);
-  const json_t *share = json_object_get(regions, endpoint);
+static const char *const types[] = {"A", "AAAA", "CNAME"};
+enum { TYPES = 3, LABEL = 80 };
+
+/* Of one region and type: NULL if there is none. */
+static const json_t *shares_of(const json_t *shares, const char *region, const char *type) {
+  return json_object_get(json_object_get(shares, region), type);
+}
+
+static void share_text(const json_t *shares, const char *region, const char *type,
+                       const char *endpoint, char *out, size_t size) {
+  const json_t *of_type = shares_of(shares, region, type);
   if (!shares)
     snprintf(out, size, "?");
-  else if (!regions)
+  else if (!of_type)
     snprintf(out, size, "none");
   else
-    snprintf(out, size, "%.1f %%", 100 * json_real_value(share));
+    snprintf(out, size, "%.1f %%", 100 * json_real_value(json_object_get(of_type, endpoint)));
+}
+
+/* The first type that one of these has in the region, or NULL.  *alone: all the others are like
+ * it in each of them, so one line tells all. */
+static const char *first_type(json_t *const *sides, size_t count, const char *region, bool *alone) {
+  const char *first = NULL;
+  *alone = true;
+  for (int t = 0; t < TYPES; t++) {
+    bool any = false;
+    bool same = true;
+    for (size_t i = 0; i < count; i++) {
+      const json_t *one = shares_of(sides[i], region, types[t]);
+      const json_t *other = first ? shares_of(sides[i], region, first) : one;
+      any = any || one;
+      same = same && (one == other || (one && other && json_equal(one, other)));
+    }
+    *alone = *alone && (same || !any);
+    if (any && !first)
+      first = types[t];
+  }
+  return first;
 }
 
 /* All endpoints of a region, before and after; nothing where all stay. */
-static void show_region(const char *region, const json_t *before, const json_t *after) {
+static void show_region(const char *label, const char *region, const char *type,
+                        const json_t *before, const json_t *after) {
   json_t *names = json_object();
   const char *name;
   json_t *value;
   bool differs = !before;
-  json_object_update_missing(names, json_object_get(after, region));
-  json_object_update_missing(names, json_object_get(before, region));
+  json_object_update_missing(names, (json_t *)(uintptr_t)shares_of(after, region, type));
+  json_object_update_missing(names, (json_t *)(uintptr_t)shares_of(before, region, type));
   json_object_foreach(names, name, value) {
     char a[32];
     char b[32];
-    share_text(before, region, name, a, sizeof a);
-    share_text(after, region, name, b, sizeof b);
+    share_text(before, region, type, name, a, sizeof a);
+    share_text(after, region, type, name, b, sizeof b);
     differs = differs || strcmp(a, b) != 0;
   }
-  const char *label = region;
   json_object_foreach(names, name, value) {
     char a[32];
     char b[32];
-    share_text(before, region, name, a, sizeof a);
-    share_text(after, region, name, b, sizeof b);
+    share_text(before, region, type, name, a, sizeof a);
+    share_text(after, region, type, name, b, sizeof b);
     if (!differs)
       break;
     if (before)
@@ -103,18 +131,26 @@ static void show_region(const char *region, const json_t *before, const json_t *
   json_decref(names);
 }
 
-static void show_shares(const json_t *before_doc, const json_t *after_doc) {
-  json_t *before = sync_shares(before_doc);
-  json_t *after = sync_shares(after_doc);
+static void show_shares(const struct sync_target *t, size_t d) {
+  json_t *sides[] = {sync_shares(t, d, false), sync_shares(t, d, true)};
   json_t *regions = json_object();
   const char *region;
   json_t *value;
-  json_object_update_missing(regions, after);
-  json_object_update_missing(regions, before);
-  json_object_foreach(regions, region, value) show_region(region, before, after);
+  json_object_update_missing(regions, sides[1]);
+  json_object_update_missing(regions, sides[0]);
+  json_object_foreach(regions, region, value) {
+    bool alone;
+    const char *first = first_type(sides, 2, region, &alone);
+    for (int type = 0; first && type < TYPES; type++) {
+      char label[LABEL];
+      snprintf(label, sizeof label, "%s %s", region, types[type]);
+      if (!alone || types[type] == first)
+        show_region(alone ? region : label, region, types[type], sides[0], sides[1]);
+    }
+  }
   json_decref(regions);
-  json_decref(before);
-  json_decref(after);
+  json_decref(sides[0]);
+  json_decref(sides[1]);
 }
 
 /* ---- fidelity ------------------------------------------------------------------------------- */
@@ -172,7 +208,7 @@ static void show_domain(const struct sync_run *run, const struct sync_zone *zone
     for (size_t r = 0; r < t->refusal_count; r++)
       if (strcmp(t->refusals[r].domain, name) == 0)
         wrap_print("    ", 4, "refused: %s", t->refusals[r].why);
-    show_shares(t->before[d], t->after[d]);
+    show_shares(t, d);
     show_items(t, name);
   }
 }
@@ -281,45 +317,60 @@ void sync_show_result(const struct sync_run *run) {
 
 /* ---- drift ---------------------------------------------------------------------------------- */
 
+/* The lines of one region and type; sides[0] is the configuration's, then one of each target. */
+static void show_row(const struct sync_run *run, const struct sync_zone *zone, json_t *const *sides,
+                     const char *label, const char *region, const char *type) {
+  const char *endpoint;
+  json_t *share;
+  json_object_foreach((json_t *)(uintptr_t)shares_of(sides[0], region, type), endpoint, share) {
+    printf("    %-16.40s %-20.63s %5.1f %%", label, endpoint, 100 * json_real_value(share));
+    for (size_t i = 0; i < run->target_count; i++) {
+      char text[32];
+      if (run->targets[i].zone != zone)
+        continue;
+      share_text(sides[i + 1], region, type, endpoint, text, sizeof text);
+      printf("  %s %s", run->targets[i].provider->name, text);
+    }
+    putchar('\n');
+  }
+}
+
+static void show_rows(const struct sync_run *run, const struct sync_zone *zone,
+                      json_t *const *sides) {
+  const char *region;
+  json_t *by_type;
+  json_object_foreach(sides[0], region, by_type) {
+    bool alone;
+    const char *first = first_type(sides, run->target_count + 1, region, &alone);
+    for (int type = 0; first && type < TYPES; type++) {
+      char label[LABEL];
+      snprintf(label, sizeof label, "%s %s", region, types[type]);
+      if (!alone || types[type] == first)
+        show_row(run, zone, sides, alone ? region : label, region, types[type]);
+    }
+  }
+}
+
 /* A line for each endpoint: the configuration's share, then each provider's. */
 static void show_matrix(const struct sync_run *run, const struct sync_zone *zone, size_t d) {
-  json_t *want = NULL;
-  json_t **have = calloc(run->target_count + 1, sizeof(json_t *));
+  json_t **sides = calloc(run->target_count + 1, sizeof(json_t *)); /* [0]: the configuration's */
   bool differs = false;
-  for (size_t i = 0; have && i < run->target_count; i++) {
+  for (size_t i = 0; sides && i < run->target_count; i++) {
     const struct sync_target *t = &run->targets[i];
     if (t->zone != zone || t->state == SYNC_FAILED)
       continue;
-    have[i] = sync_shares(t->before[d]);
-    if (!want)
-      want = sync_shares(t->after[d]);
+    sides[i + 1] = sync_shares(t, d, false);
+    if (!sides[0])
+      sides[0] = sync_shares(t, d, true);
     differs = differs || items_of(t, zone->domains[d].name) > 0;
   }
-  const char *region;
-  json_t *endpoints;
-  if (differs && want)
+  if (differs && sides[0]) {
     printf("%s shares: configuration, then each provider\n", zone->domains[d].name);
-  if (!differs)
-    json_decref(want), want = NULL;
-  json_object_foreach(want, region, endpoints) {
-    const char *endpoint;
-    json_t *share;
-    json_object_foreach(endpoints, endpoint, share) {
-      printf("    %-16.40s %-20.63s %5.1f %%", region, endpoint, 100 * json_real_value(share));
-      for (size_t i = 0; i < run->target_count; i++) {
-        char text[32];
-        if (run->targets[i].zone != zone)
-          continue;
-        share_text(have[i], region, endpoint, text, sizeof text);
-        printf("  %s %s", run->targets[i].provider->name, text);
-      }
-      putchar('\n');
-    }
+    show_rows(run, zone, sides);
   }
-  for (size_t i = 0; have && i < run->target_count; i++)
-    json_decref(have[i]);
-  free(have);
-  json_decref(want);
+  for (size_t i = 0; sides && i <= run->target_count; i++)
+    json_decref(sides[i]);
+  free(sides);
 }
 
 void sync_show_drift(const struct sync_run *run, bool verbose) {

@@ -49,8 +49,10 @@ static json_t *refusal_of(const struct sync_target *t, const char *domain) {
   return json_null();
 }
 
-static json_t *shares_or_null(const json_t *document) {
-  json_t *shares = sync_shares(document);
+static json_t *shares_or_null(const struct sync_target *t, size_t d, bool after) {
+  json_t *all = sync_shares(t, d, after);
+  json_t *shares = sync_shares_one(all);
+  json_decref(all);
   return shares ? shares : json_null();
 }
 
@@ -61,8 +63,8 @@ static json_t *domains_json(const struct sync_target *t) {
     json_object_set_new(out, name,
                         json_pack("{s:o, s:o, s:o, s:o}", "fidelity",
                                   fidelity_json(&t->fidelity[i]), "refused", refusal_of(t, name),
-                                  "before", shares_or_null(t->before[i]), "after",
-                                  shares_or_null(t->after[i])));
+                                  "before", shares_or_null(t, i, false), "after",
+                                  shares_or_null(t, i, true)));
   }
   return out;
 }
