@@ -213,7 +213,11 @@ static bool ns1_delete_zone(void *self, const char *zone, struct provider_error 
 
 const struct provider_kind provider_ns1 = {
     .type = "ns1",
-    .can = {.steers = true, .apex_ns = true, .weight_max = STEER_MAX_WEIGHT, .pushed = true},
+    .can = {.steers = true,
+            .apex_ns = true,
+            .names_servers = true,
+            .weight_max = STEER_MAX_WEIGHT,
+            .pushed = true},
     .open = ns1_open,
     .close = ns1_close,
     .select = ns1_select,

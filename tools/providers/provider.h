@@ -132,6 +132,7 @@ struct provider_capabilities {
   bool marks;          /* can mark what is ours at the object itself; else markers are TXT records
                         * `_sluice.NAME` made by the planner */
   bool apex_ns;        /* lets us manage the NS RRset of the apex */
+  bool names_servers;  /* gives each zone its name servers: servers() tells their names */
   bool atomic;         /* one apply() is all or nothing */
   bool compares;       /* apply() fails with PROVIDER_CONFLICT if the zone changed since read() */
   bool deployed;       /* gets its changes by deploys: compared only, apply() is not called */

@@ -138,6 +138,7 @@ const struct provider_kind provider_route53 = {
     .can = {.steers = true,
             .marks = false,
             .apex_ns = true,
+            .names_servers = true,
             .atomic = false,
             .one_reader = true,
             .weight_max = ROUTE53_WEIGHT_MAX,

@@ -149,11 +149,28 @@ bool migrate_do_verify(struct migrate_job *job);
 bool migrate_do_apex(struct migrate_job *job, const json_t *wanted);
 bool migrate_do_parent(struct migrate_job *job, const json_t *wanted);
 
+/* The provider is known, and its kind lets the NS records of the apex be changed: only then can it
+ * have the zone beside another one. */
+bool migrate_check_provider(struct migrate_job *job, const struct sync_target *target);
+
 /* Brings the steered names level where sluice-syncd does not. */
 bool migrate_do_level(struct migrate_job *job);
 
 /* Deletes the zone at the provider that was left, once nobody is led there. */
 bool migrate_do_delete(struct migrate_job *job);
+
+/* ---- one after the other (migrate_walk.c) ---------------------------------------------------- */
+
+/* All steps from where the state is, until the end or (`once`) the first wait; the state is kept at
+ * `path` after each change.  SIGINT and SIGTERM end it between two requests.  Returns the status of
+ * the command; what is wrong was printed. */
+int migrate_walk(struct migrate_job *job, const char *path, bool once);
+
+/* Keeps the state. */
+bool migrate_keep(struct migrate_job *job, const char *path);
+
+/* Milliseconds since 1970, UTC. */
+int64_t migrate_now(void);
 
 /* ---- output (migrate_show.c) ---------------------------------------------------------------- */
 

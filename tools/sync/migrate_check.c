@@ -9,11 +9,6 @@
 
 /* ---- whose name servers --------------------------------------------------------------------- */
 
-/* Kinds whose servers() tells the names that the provider has given the zone. */
-static bool assigns_names(const struct sync_provider *provider) {
-  return strcmp(provider->kind->type, "route53") == 0 || strcmp(provider->kind->type, "ns1") == 0;
-}
-
 static json_t *ask_names(struct migrate_job *job, struct sync_run *run,
                          const struct sync_provider *provider) {
   struct provider_error error;
@@ -34,7 +29,7 @@ static json_t *ask_names(struct migrate_job *job, struct sync_run *run,
 static json_t *told_names(struct migrate_job *job, struct sync_run *run,
                           const struct sync_provider *provider, bool *known) {
   const json_t *ns = json_object_get(provider->settings, "ns");
-  *known = json_array_size(ns) > 0 || assigns_names(provider);
+  *known = json_array_size(ns) > 0 || provider->kind->can.names_servers;
   if (json_array_size(ns) > 0)
     return nameset_read(ns);
   return *known ? ask_names(job, run, provider) : json_array();
@@ -62,7 +57,7 @@ static bool find_new(struct migrate_job *job, struct sync_run *run, const struct
     set = nameset_read(job->names);
   } else {
     bool assigned = json_array_size(json_object_get(to->provider->settings, "ns")) == 0 &&
-                    assigns_names(to->provider);
+                    to->provider->kind->can.names_servers;
     if (assigned && job->dry && is_gone(to)) { /* told once the zone is made */
       json_decref(s->new);
       s->new = json_array();
@@ -158,7 +153,7 @@ static bool find_old(struct migrate_job *job, struct sync_run *run, const struct
 
 /* ---- the checks ----------------------------------------------------------------------------- */
 
-static bool check_provider(struct migrate_job *job, const struct sync_target *t) {
+bool migrate_check_provider(struct migrate_job *job, const struct sync_target *t) {
   if (!t)
     return migrate_fail(job, "out of memory");
   if (!t->provider->kind)
@@ -222,8 +217,8 @@ static bool check_all(struct migrate_job *job, struct sync_run *run) {
   const struct sync_target *from = migrate_target(run, s->from);
   const struct sync_target *to = migrate_target(run, s->to);
   struct migrate_view view = {0};
-  if (!check_provider(job, from) || !check_provider(job, to) || !migrate_judge(job, from) ||
-      !migrate_judge_kept(job, from) || !check_to(job, to))
+  if (!migrate_check_provider(job, from) || !migrate_check_provider(job, to) ||
+      !migrate_judge(job, from) || !migrate_judge_kept(job, from) || !check_to(job, to))
     return false;
   json_t *apex = migrate_ns_of(&from->actual, job->zone);
   bool ok = apex ? find_new(job, run, to, apex) : migrate_fail(job, "out of memory");

@@ -85,10 +85,11 @@ static bool foreign(char *why, const char *where, const char *name, bool came,
   return false;
 }
 
-/* Only the names of this migration may move, and only in its direction. */
+/* Only the names of this migration may move, and only in its direction: in the phases that move
+ * them, or where it was turned amid such a change (`since` tells). */
 static bool judge(const struct migrate_state *s, const json_t *expected,
-                  const struct migrate_seen *seen, const char *where, char *why) {
-  bool moves = s->phase > MIGRATE_VERIFY;
+                  const struct migrate_seen *seen, int64_t since, const char *where, char *why) {
+  bool moves = s->phase > MIGRATE_VERIFY || since > 0;
   const char *name = stranger(seen->any, expected, moves ? migrate_in(s) : NULL);
   if (name)
     return foreign(why, where, name, true, s);
@@ -120,28 +121,48 @@ static void take_change(struct migrate_state *s, json_t **set, const struct migr
   *changed = true;
 }
 
+/* What is to be taken for there: a change that was cut off may have left names of the migration at
+ * some name servers only.  One that is to go counts as there (it is taken out of all), one that is
+ * to come does not (it is added).  NULL: some other name is not at all of them. */
+static json_t *as_there(const struct migrate_state *s, const struct migrate_seen *seen) {
+  json_t *partly = nameset_minus(seen->any, seen->all);
+  json_t *going = partly ? nameset_common(partly, migrate_out(s)) : NULL;
+  bool ours = partly && !stranger(partly, s->old, s->new);
+  json_t *out = ours && going ? nameset_union(seen->all, going) : NULL;
+  json_decref(partly);
+  json_decref(going);
+  return out;
+}
+
+/* Since when they are so, nobody knows. */
+static void take_there(struct migrate_state *s, json_t **set, json_t *there,
+                       const struct migrate_seen *seen, int64_t *since, int64_t now) {
+  if (!nameset_equal(*set, there) || !nameset_equal(seen->all, seen->any))
+    *since = s->changed = now;
+  take(set, there);
+}
+
 /* Names beside those of the migration belong to others. */
 static bool rebase(struct migrate_state *s, const struct migrate_view *view, char *why) {
   json_t *ours = nameset_union(s->old, s->new);
   json_t *others = ours ? nameset_minus(view->apex.all, ours) : NULL;
-  json_decref(ours);
-  if (!others || !nameset_equal(view->apex.all, view->apex.any) ||
-      !nameset_equal(view->parent.all, view->parent.any)) {
-    json_decref(others);
+  json_t *apex = as_there(s, &view->apex);
+  json_t *parent = as_there(s, &view->parent);
+  bool ok = others && apex && parent;
+  if (ok) {
+    json_decref(s->others);
+    s->others = json_incref(others);
+    take_there(s, &s->apex, apex, &view->apex, &s->apex_since, view->now);
+    take_there(s, &s->parent, parent, &view->parent, &s->parent_since, view->now);
+    s->rebase = false;
+  } else {
     snprintf(why, MIGRATE_WHY, "the NS records of %.255s are not yet the same everywhere", s->zone);
-    return false;
   }
-  json_decref(s->others);
-  s->others = others;
-  /* Since when they are so, nobody knows. */
-  if (!nameset_equal(s->apex, view->apex.all))
-    s->apex_since = s->changed = view->now;
-  if (!nameset_equal(s->parent, view->parent.all))
-    s->parent_since = s->changed = view->now;
-  take(&s->apex, view->apex.all);
-  take(&s->parent, view->parent.all);
-  s->rebase = false;
-  return true;
+  json_decref(ours);
+  json_decref(others);
+  json_decref(apex);
+  json_decref(parent);
+  return ok;
 }
 
 bool migrate_note(struct migrate_state *s, const struct migrate_view *view, bool *changed,
@@ -157,8 +178,8 @@ bool migrate_note(struct migrate_state *s, const struct migrate_view *view, bool
       return false;
     *changed = true;
   }
-  if (!judge(s, s->apex, &view->apex, "of the apex", why) ||
-      !judge(s, s->parent, &view->parent, "of the delegation", why))
+  if (!judge(s, s->apex, &view->apex, s->apex_since, "of the apex", why) ||
+      !judge(s, s->parent, &view->parent, s->parent_since, "of the delegation", why))
     return false;
   raise(&s->apex_ttl, view->apex.ttl, changed);
   raise(&s->parent_ttl, view->parent.ttl, changed);

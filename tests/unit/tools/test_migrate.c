@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/sync/migrate.h"
 #include "tools/sync/migrate_state.h"
 #include "tools/sync/nameset.h"
 
@@ -206,6 +207,54 @@ Test(migrate, a_change_that_is_seen_in_part_is_repeated) {
   end();
 }
 
+/* A change that was cut off is not at all name servers: the way back does not wait for that. */
+static void turns_amid(enum migrate_phase phase, const char *name, const char *there) {
+  char why[MIGRATE_WHY] = "";
+  bool changed = false;
+  begin();
+  run_until(phase);
+  bool at_apex = phase == MIGRATE_APEX_IN || phase == MIGRATE_APEX_OUT;
+  struct migrate_view view = view_now();
+  struct migrate_seen *seen = at_apex ? &view.apex : &view.parent;
+  json_t *one = nameset_parse(name);
+  bool in = is_in_phase();
+  json_t *changing = in ? nameset_union(seen->any, one) : nameset_minus(seen->all, one);
+  *(in ? &seen->any : &seen->all) = changing;
+  migrate_turn(&s, true);
+  cr_assert(migrate_note(&s, &view, &changed, why) && changed, "%s", why);
+  is_set(at_apex ? s.apex : s.parent, there);
+  cr_assert_eq(s.changed, now);
+  cr_assert(migrate_note(&s, &view, &changed, why) && !changed, "%s", why);
+  json_decref(one);
+  json_decref(changing);
+  run_all();
+  is_set(apex, "a1.,a2.,c.");
+  is_set(parent, "a1.,a2.,c.");
+  end();
+}
+
+Test(migrate, turned_amid_a_change) {
+  turns_amid(MIGRATE_APEX_IN, "b1.", "a1.,a2.,b1.,c.");
+  turns_amid(MIGRATE_PARENT_IN, "b1.", "a1.,a2.,b1.,c.");
+  turns_amid(MIGRATE_PARENT_OUT, "a1.", "a2.,b1.,b2.,c.");
+  turns_amid(MIGRATE_APEX_OUT, "a1.", "a2.,b1.,b2.,c.");
+}
+
+Test(migrate, turned_amid_a_change_of_others) {
+  char why[MIGRATE_WHY] = "";
+  bool changed;
+  begin();
+  run_until(MIGRATE_APEX_IN);
+  json_t *more = nameset_parse("a1.,a2.,c.,x.");
+  struct migrate_view view = view_now();
+  view.apex.any = more;
+  migrate_turn(&s, true);
+  cr_assert(!migrate_note(&s, &view, &changed, why));
+  cr_assert(strstr(why, "not yet the same everywhere"), "%s", why);
+  json_decref(more);
+  end();
+}
+
 Test(migrate, all_at_once_is_fine_too) {
   begin();
   run_until(MIGRATE_PARENT_IN);
@@ -345,4 +394,26 @@ Test(migrate, files) {
   free(path);
   free(odd);
   end();
+}
+
+/* C39 of providers.md: where NS records of the apex cannot be changed, a zone cannot be beside
+ * another one. */
+Test(migrate, C39_needs_the_apex) {
+  static const struct provider_kind kinds[] = {
+      {.type = "fixed", .can = {.steers = true}},
+      {.type = "free", .can = {.steers = true, .apex_ns = true}},
+  };
+  static char name[] = "dns-x";
+  static struct migrate_job job;
+  struct sync_provider provider = {.name = name, .kind = &kinds[0]};
+  struct sync_target target = {.provider = &provider};
+  cr_assert(!migrate_check_provider(&job, &target));
+  cr_assert(strstr(job.why, "dns-x: providers of type fixed do not let the NS records"), "%s",
+            job.why);
+  cr_assert(strstr(job.why, "beside another one"), "%s", job.why);
+  provider.kind = &kinds[1];
+  cr_assert(migrate_check_provider(&job, &target));
+  provider.kind = NULL;
+  snprintf(provider.error.text, sizeof provider.error.text, "no such type");
+  cr_assert(!migrate_check_provider(&job, &target));
 }
