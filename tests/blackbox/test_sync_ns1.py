@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import faultlib
 import ns1sim
 import sluicelib
 
@@ -404,3 +405,22 @@ def test_records_beyond_the_model(world, more):
     world.sim.hooks["/v1/zones/e.test/cdn.e.test/A"] = lambda query: record
     out = world.sync("drift", status=3)
     assert [i["key"] for i in out["items"]] == ["cdn.e.test./A"]
+
+
+def test_what_says_200_and_is_not_the_api_has_done_nothing(tmp_path):
+    """A portal answers for the API at the request that writes a mark: the record does not follow without it."""
+    world = faultlib.World("ns1", tmp_path)
+    try:
+        world.write("", {"cdn": HOST})
+        world.apply()
+        world.write("more: {A: [192.0.2.74]}\n", {"cdn": HOST})
+        before = world.kind.dump()
+        done = world.sluice("apply", "--yes", fault=lambda i, request: "garbage" if request.write else None)
+        assert done.returncode == 1 and "no JSON" in done.stderr
+        assert world.kind.dump() == before
+        world.apply()
+        out = world.run("plan")
+        assert out["items"] == [] and out["providers"][0]["unmarked"] == 0
+        assert world.kind.view("more.e.test.", "A") == {"192.0.2.74"}
+    finally:
+        world.close()

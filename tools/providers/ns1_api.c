@@ -104,6 +104,16 @@ static bool parse(const struct ns1 *n, const struct http_reply *reply, const cha
                               n->name, what);
 }
 
+/* What says 200 and is none of NS1's API (a portal before it) has done nothing; what depends on it,
+ * such as a record on its mark, must not follow. */
+static bool is_understood(const struct ns1 *n, const struct http_reply *reply, const char *what,
+                          struct provider_error *error) {
+  json_t *document = NULL;
+  bool ok = reply->body_len == 0 || parse(n, reply, what, &document, error);
+  json_decref(document);
+  return ok;
+}
+
 /* What became of a request that was sent. */
 static bool take(const struct ns1 *n, enum ns1_method method, struct ns1_call *call,
                  struct http_exchange *x, struct provider_error *error) {
@@ -115,8 +125,12 @@ static bool take(const struct ns1 *n, enum ns1_method method, struct ns1_call *c
   /* The first attempt may have arrived without its reply. */
   if (!ok && x->ok && method == NS1_PUT && x->reply.attempts > 1 && !call->wanted)
     ok = error->failure == PROVIDER_CONFLICT;
-  if (ok && call->wanted)
+  if (!ok)
+    return false;
+  if (call->wanted)
     ok = parse(n, &x->reply, call->what, &call->reply, error);
+  else if (x->reply.status < 300) /* else judged above: it is there, or gone */
+    ok = is_understood(n, &x->reply, call->what, error);
   if (ok) {
     call->link = x->reply.link;
     x->reply.link = NULL;

@@ -120,7 +120,8 @@ static bool replace(struct applying *a, const struct provider_object *coming,
         is_address(a->changes[i].old) != (k >= a->count))
       continue;
     ok = send_one(a, PROVIDER_DELETE, a->changes[i].old, error);
-    removed[i] = a->finished[i] = ok;
+    a->finished[i] = ok;
+    removed[i] = true; /* of a request that failed nobody knows */
   }
   ok = ok && send_one(a, PROVIDER_CREATE, coming, error);
   if (!ok && removed)
