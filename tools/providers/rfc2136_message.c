@@ -28,8 +28,9 @@ struct group {
 };
 
 /* Name servers of the zone come after their addresses, and before old addresses go: BIND refuses
- * what leaves a name server without any. */
-enum { TURN_ADD, TURN_SERVERS, TURN_DELETE };
+ * what leaves a name server without any.  A marker that no record of its name goes with keeps the
+ * side of the records on which it was given: nothing is there without its mark in between. */
+enum { TURN_MARK, TURN_ADD, TURN_SERVERS, TURN_DELETE, TURN_UNMARK };
 
 struct entry {
   const struct provider_change *change;
@@ -330,20 +331,42 @@ static bool sort_changes(struct maker *m, const struct provider_change *changes,
   return true;
 }
 
+/* The place of the first change of a record, as given. */
+static size_t first_record(const struct maker *m) {
+  size_t first = SIZE_MAX;
+  for (size_t i = 0; i < m->count; i++)
+    if (!is_marker(object_of(m->entries[i].change)) && m->entries[i].order < first)
+      first = m->entries[i].order;
+  return first;
+}
+
+static int turn_of(const struct maker *m, const struct group *g, size_t first) {
+  int turn = g->order < first ? TURN_MARK : TURN_UNMARK;
+  for (size_t i = g->first; i < g->first + g->count; i++) {
+    const struct provider_change *change = m->entries[i].change;
+    if (is_marker(object_of(change)))
+      continue;
+    if (change->new &&is_apex_ns(m, change->new))
+      return TURN_SERVERS;
+    if (change->new)
+      turn = TURN_ADD;
+    else if (turn != TURN_ADD)
+      turn = TURN_DELETE;
+  }
+  return turn;
+}
+
 static void make_groups(struct maker *m) {
+  size_t first = first_record(m);
   for (size_t i = 0, end; i < m->count; i = end) {
     struct group *g = &m->groups[m->group_count++];
-    *g = (struct group){.first = i, .order = m->entries[i].order, .turn = TURN_DELETE};
+    *g = (struct group){.first = i, .order = m->entries[i].order};
     buf_init(&g->expect);
     buf_init(&g->update);
-    for (end = i; end < m->count && strcmp(m->entries[end].key, m->entries[i].key) == 0; end++) {
-      const struct provider_object *new = m->entries[end].change->new;
-      if (new &&is_apex_ns(m, new))
-        g->turn = TURN_SERVERS;
-      else if (new && !is_marker(new) && g->turn == TURN_DELETE)
-        g->turn = TURN_ADD;
-    }
+    for (end = i; end < m->count && strcmp(m->entries[end].key, m->entries[i].key) == 0;)
+      end++;
     g->count = end - i;
+    g->turn = turn_of(m, g, first);
   }
   qsort(m->groups, m->group_count, sizeof *m->groups, by_turn);
 }

@@ -47,7 +47,8 @@ struct rfc2136_messages {
  * The messages that do the changes, each of at most `max` octets.  All changes of one name (and of
  * its `_sluice.` record) are in one message, which the server does as a whole or not at all; all of
  * them are in one if that is large enough.  The NS records of the apex come after
- * their addresses, and names that only lose records last.
+ * their addresses, and names that only lose records after those; a marker without a record of its
+ * name is before or after all of them, as it was given.
  *
  * Each RRset that changes is expected to be as it was read, or absent (RFC 2136 section 2.4), so a
  * change by somebody else makes the message fail.  Deletes stand before additions: a CNAME and

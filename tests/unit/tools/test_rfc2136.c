@@ -212,6 +212,58 @@ Test(rfc2136, large_changes_are_split_between_names) {
   rfc2136_messages_close(&messages);
 }
 
+static int message_with(const struct rfc2136_messages *messages, const char *line) {
+  char text[TEXT];
+  for (size_t i = 0; i < messages->count; i++) {
+    describe(&messages->items[i], text);
+    if (strstr(text, line))
+      return (int)i;
+  }
+  return -1;
+}
+
+/* A record that is to go never stands there without its mark: not even between two messages. */
+Test(rfc2136, a_marker_goes_with_its_record_or_after_it) {
+  char name[64], line[100];
+  struct rfc2136_messages messages;
+  struct provider_error error = {0};
+  for (int i = 0; i < 60; i++) {
+    snprintf(name, sizeof name, "n%d.e.test.", i);
+    change(name, "A", "192.0.2.1", NULL);
+  }
+  for (int i = 59; i >= 0; i--) { /* narrowed or removed, in another order than the records */
+    snprintf(name, sizeof name, "_sluice.n%d.e.test.", i);
+    change(name, "TXT", "\"types=A,TXT\"", i % 2 ? "\"types=TXT\"" : NULL);
+  }
+  cr_assert(make(1000, &messages, &error), "%s", error.text);
+  cr_assert_gt(messages.count, 5);
+  for (int i = 0; i < 60; i++) {
+    snprintf(line, sizeof line, "update n%d.e.test. 0 ANY A\n", i);
+    int record = message_with(&messages, line);
+    snprintf(line, sizeof line, "update _sluice.n%d.e.test. 0 ANY TXT\n", i);
+    cr_assert_geq(record, 0);
+    cr_assert_eq(message_with(&messages, line), record, "%s", line);
+  }
+  rfc2136_messages_close(&messages);
+}
+
+Test(rfc2136, a_marker_alone_keeps_its_side_of_the_records) {
+  struct rfc2136_messages messages;
+  struct provider_error error = {0};
+  change("_sluice.first.e.test.", "TXT", "\"a\"", "\"b\"");
+  change("new.e.test.", "A", NULL, "192.0.2.1");
+  change("old.e.test.", "A", "192.0.2.1", NULL);
+  change("_sluice.last.e.test.", "TXT", "\"a\"", NULL);
+  cr_assert(make(400, &messages, &error), "%s", error.text);
+  int at[] = {message_with(&messages, "update _sluice.first.e.test. 0 ANY TXT"),
+              message_with(&messages, "update new.e.test. 300 IN A"),
+              message_with(&messages, "update old.e.test. 0 ANY A"),
+              message_with(&messages, "update _sluice.last.e.test. 0 ANY TXT")};
+  cr_assert_eq(at[0], 0);
+  cr_assert(at[1] > at[0] && at[2] >= at[1] && at[3] > at[2], "%d %d %d", at[1], at[2], at[3]);
+  rfc2136_messages_close(&messages);
+}
+
 Test(rfc2136, one_name_that_is_too_large_is_an_error_before_all) {
   struct rfc2136_messages messages;
   struct provider_error error;
