@@ -246,6 +246,22 @@ Test(sync_plan, a_domain_changes_as_a_whole) {
   end(&w);
 }
 
+/* Of what a marker says to be steered only addresses and aliases are the domain's. */
+Test(sync_plan, what_stands_beside_a_steered_name_is_static) {
+  static const char marker[] = "- _sluice.a.z. TXT \"sluice owner=sluice types=A,MX steered\"\n"
+                               "- a.z. A 192.0.2.1\n- a.z. MX 10 m.z.";
+  static const struct sync_refusal refusals[] = {{"a.z.", "geo"}};
+  struct world w = {.input = {.refusals = refusals, .refusal_count = 1}};
+  make(&w, &plain, marker, "- a.z. A! 192.0.2.2\n- a.z. MX 20 m.z.");
+  cr_expect_eq(w.plan.held, 1, "%s", w.text);
+  cr_expect_eq(w.plan.updates, 2);
+  end(&w);
+  w = (struct world){0};
+  make(&w, &plain, marker, "- a.z. MX 10 m.z.");
+  cr_expect(strstr(w.text, "-a.z./A held the zone's last steered name"), "%s", w.text);
+  end(&w);
+}
+
 Test(sync_plan, markers_where_objects_have_no_marks) {
   struct world w = {0};
   EXPECT(&w, &plain, "", "- a.z. A! 192.0.2.1\n- a.z. TXT \"x\"\n- *.w.z. A 192.0.2.1",
