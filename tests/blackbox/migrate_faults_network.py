@@ -8,7 +8,6 @@ each time with the fault at the first request that has not met it there, until i
 begins there would send until it comes to the next place is all hit."""
 import collections
 import json
-import sys
 import threading
 import time
 
@@ -25,6 +24,7 @@ import sluicelib
 from migrate_network import ADDRESSES, KEY, NAMES, PARENT, PROVIDER, ZONE
 
 DNS_MODES = {"429": "SERVFAIL", "500": "REFUSED", "503": "SERVFAIL", "denied": "REFUSED"}
+MIXED = ("429", "reset", "short", "503", "garbage", "denied", "close")  # one after the other
 MOST = 400  # runs
 FOREIGN = {"pdns": ("theirs." + ZONE, "A"), "knot": ("alien." + ZONE, "TXT"), "parent": ("other.example.", "TXT")}
 ADDRESS_OF = {name: address for kind, both in ADDRESSES.items() for name, address in zip(NAMES[kind], both)}
@@ -56,8 +56,9 @@ class Every:
         what = request.method, request.path
         key = self.place, what, self.well[what]
         if self.mode and key not in self.met:
+            mode = MIXED[len(self.met) % len(MIXED)] if self.mode == "mixed" else self.mode
             self.met.add(key)
-            return self.mode if request.path.startswith("/pdns") else DNS_MODES.get(self.mode, self.mode)
+            return mode if request.path.startswith("/pdns") else DNS_MODES.get(mode, mode)
         self.well[what] += 1
         return None
 

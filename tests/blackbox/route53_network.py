@@ -3,7 +3,6 @@
 is its simulator with name servers that answer what it holds.  Arguments: the scenario, an empty folder."""
 import random
 import socket
-import sys
 import threading
 
 import dns.flags
@@ -27,11 +26,10 @@ route53sim.SERVERS[:] = NAMES
 class NameServers:
     """Answers from all zones of the simulator, by UDP and TCP."""
 
-    def __init__(self, sim):
+    def __init__(self, sim, addresses=ADDRESSES):
         self.sim, self.sockets = sim, []
-        sim.of = self.sets_of
         self.random = random.Random(1)
-        for address in ADDRESSES:
+        for address in addresses:
             for kind, serve in ((socket.SOCK_DGRAM, self.datagrams), (socket.SOCK_STREAM, self.streams)):
                 sock = socket.socket(socket.AF_INET, kind)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,6 +83,7 @@ class World(migrate_network.World):
     def __init__(self, folder, at):
         self.sim = route53sim.Route53("elsewhere.example.")
         self.name_servers = NameServers(self.sim)
+        self.sim.of = self.name_servers.sets_of
         if "r53" in at:
             self.sim.make_zone(migrate_network.ZONE)
         super().__init__(folder, at=at, kinds=("pdns",))

@@ -39,7 +39,7 @@ ELSEWHERE = {
 }
 NOT_OURS = {
     39: "all kinds that there are let the NS RRset of the apex be managed; the flag `apex_ns` is for those that do not"
-        " (tests/unit/tools/test_sync_plan.c)",
+        " (tests/unit/tools/test_sync_plan.c, and of a migration C39_needs_the_apex in test_migrate.c)",
 }
 
 
