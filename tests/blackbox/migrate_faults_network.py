@@ -142,6 +142,7 @@ class World(migrate_network.World):
         """All record sets but the SOA, at all three."""
         out = {}
         status, zone = self.servers["pdns"].api("GET", f"/zones/{ZONE}")
+        out["pdns", "zone", str(status)] = []
         for rrset in zone["rrsets"] if status == 200 else []:
             if rrset["type"] != "SOA":
                 records = sorted(json.dumps(r, sort_keys=True) for r in rrset["records"])
@@ -277,7 +278,17 @@ def move(folder, mode, source, target):
     with World(folder, (source,), timeout_of(mode)) as world, Run(world) as run:
         run.play(mode, "--from", PROVIDER[source], "--to", PROVIDER[target])
         check_end(world, source, target)
+        if source == "pdns":
+            delete_at_last(world, source, target)
     print(run)
+
+
+def delete_at_last(world, source, target):
+    """The zone is deleted where it was; the reply to that is lost, but what is there tells."""
+    world.write(ns=NAMES[target], listed=(target,), delegation=NAMES[target])
+    done = world.go("--delete-old", fault=lambda index, request: "lost" if request.method == "DELETE" else None)
+    assert done.returncode == 0 and f"deleted at {PROVIDER[source]}" in done.stdout, (done.stdout, done.stderr)
+    assert any(r.mode for r in world.faults.requests) and world.servers[source].api("GET", f"/zones/{ZONE}")[0] == 404
 
 
 def back(folder, mode, source="pdns", target="knot"):

@@ -12,6 +12,20 @@ enum { TEXT = 1024, SHOWN = 3 };
 
 /* ---- the zone at a provider ----------------------------------------------------------------- */
 
+/* Whether the zone is there: PROVIDER_GONE in `error` says that it is not, others that nobody
+ * knows. */
+static bool is_there(struct sync_run *run, const struct sync_target *t,
+                     struct provider_error *error) {
+  struct provider_objects objects;
+  void *self = sync_provider_open(run, t->provider, false, error);
+  provider_objects_init(&objects);
+  bool ok = self && t->provider->kind->read(self, t->zone->name, &objects, error);
+  provider_objects_close(&objects);
+  if (self)
+    t->provider->kind->close(self);
+  return ok;
+}
+
 /* Makes the zone if it is not there and the provider can. */
 bool migrate_make_zone(struct migrate_job *job, struct sync_run *run, const struct sync_target *t,
                        bool *made) {
@@ -21,9 +35,15 @@ bool migrate_make_zone(struct migrate_job *job, struct sync_run *run, const stru
       !t->provider->kind || !t->provider->kind->create_zone)
     return true;
   void *self = sync_provider_open(run, t->provider, true, &error);
-  bool ok = self && t->provider->kind->create_zone(self, t->zone->name, &error);
+  bool asked = self;
+  bool ok = asked && t->provider->kind->create_zone(self, t->zone->name, &error);
   if (self)
     t->provider->kind->close(self);
+  if (!ok && asked) { /* perhaps it was made, and only the reply was lost */
+    struct provider_error unseen = {0};
+    ok = is_there(run, t, &unseen);
+    job->changed = job->changed || (!ok && unseen.failure != PROVIDER_GONE);
+  }
   *made = ok;
   job->changed = job->changed || ok;
   job->state.made = job->state.made || ok;
@@ -206,9 +226,16 @@ static bool delete_at(struct migrate_job *job, struct sync_run *run) {
   if (!migrate_judge_kept(job, t) || !migrate_find(job, run) || !is_unused(job))
     return false;
   void *self = sync_provider_open(run, t->provider, true, &error);
-  bool ok = self && t->provider->kind->delete_zone(self, t->zone->name, &error);
+  bool asked = self;
+  bool ok = asked && t->provider->kind->delete_zone(self, t->zone->name, &error);
   if (self)
     t->provider->kind->close(self);
+  if (!ok && asked) { /* the same: perhaps it is done */
+    struct provider_error unseen = {0};
+    bool there = is_there(run, t, &unseen);
+    ok = !there && unseen.failure == PROVIDER_GONE;
+    job->changed = job->changed || (!there && !ok);
+  }
   job->changed = job->changed || ok;
   return ok ? true : migrate_fail_provider(job, &error);
 }
