@@ -46,7 +46,8 @@ def environment():
     env = dict(os.environ, LC_ALL="C.UTF-8", NO_COLOR="1")
     env.setdefault("ASAN_OPTIONS", "detect_leaks=1:exitcode=99")
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
-    env.setdefault("TSAN_OPTIONS", "second_deadlock_stack=1:exitcode=99")
+    env.setdefault("TSAN_OPTIONS", "second_deadlock_stack=1:exitcode=99:print_suppressions=0:"
+                                   f"suppressions={REPO}/tests/tsan/descriptors.supp")
     if built_for_tsan():
         env["LD_PRELOAD"] = rcu_edges()
     return env
