@@ -31,14 +31,22 @@ ADDRESS_OF = {name: address for kind, both in ADDRESSES.items() for name, addres
 
 
 class Labelled:
-    """The faults of one proxy of several: its requests say whose they are."""
+    """The faults of one proxy of several: its requests say whose they are.  A request that is still under way
+    when its command is dead kills no other one."""
+    run = 0  # the number of the command that runs
 
     def __init__(self, label, faults):
         self.label, self.faults = label, faults
-        self.forwarded, self.kill = faults.forwarded, faults.kill
+        self.forwarded = faults.forwarded
+        self.of = threading.local()
 
     def arrive(self, method, path, write):
+        self.of.run = Labelled.run
         return self.faults.arrive(method, f"{self.label}{path}", write)
+
+    def kill(self):
+        if self.of.run == Labelled.run:
+            self.faults.kill()
 
 
 class Every:
@@ -169,6 +177,7 @@ class World(migrate_network.World):
         return state["phase"], state["back"], tuple(self.delegation()), *apexes
 
     def go(self, *words, fault=None):
+        Labelled.run += 1
         done = self.faults.run(*self.argv("migrate", ZONE, "--state", self.folder / "state", "--yes", "--leave-records",
                                           "--settle", "0", *words), fault=fault)
         assert KEY.secret not in done.stdout + done.stderr and pdnslib.KEY not in done.stdout + done.stderr
