@@ -177,6 +177,18 @@ static bool plan_in_the_way(struct planner *p, const struct provider_object *new
   return true;
 }
 
+/* The domain of ours that has to leave before the new object can come, or NULL: they are one. */
+static const char *domain_in_the_way(const struct planner *p, const struct provider_object *new) {
+  for (size_t i = index_lower(&p->actual, new->name);
+       i < p->actual.count && strcmp(p->actual.by_name[i]->name, new->name) == 0; i++) {
+    const struct provider_object *old = p->actual.by_name[i];
+    if (old->domain && is_ours(p, old) && !is_ignored(p, old) && clash(old, new) &&
+        !index_find(&p->desired, old->key))
+      return old->domain;
+  }
+  return NULL;
+}
+
 static bool plan_desired(struct planner *p, const struct provider_object *new) {
   const struct provider_object *old = index_find(&p->actual, new->key);
   if (is_ignored(p, new) || !sync_plan_selects(p->input, new))
@@ -187,8 +199,10 @@ static bool plan_desired(struct planner *p, const struct provider_object *new) {
     struct sync_item *item = NULL;
     if (plan_in_the_way(p, new, &held))
       item = sync_plan_add(p->plan, PROVIDER_CREATE, NULL, new);
-    if (item)
+    if (item) {
       item->held = held;
+      item->domain = new->domain ? new->domain : domain_in_the_way(p, new);
+    }
     return item;
   }
   bool same = !old->opaque && json_equal(old->body, new->body);

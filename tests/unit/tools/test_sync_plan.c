@@ -246,6 +246,14 @@ Test(sync_plan, a_domain_changes_as_a_whole) {
   end(&w);
 }
 
+/* What cannot come before the domain has left waits with it. */
+Test(sync_plan, a_record_in_the_place_of_a_domain_is_held_with_it) {
+  struct world w = {0};
+  EXPECT(&w, &marks, "sluice a.z. CNAME! x.example.", "- a.z. A 192.0.2.1\n- b.z. A 192.0.2.1",
+         "+a.z./A held the zone's last steered name; --allow-last allows it\n+b.z./A\n"
+         "-a.z./CNAME held the zone's last steered name; --allow-last allows it\n");
+}
+
 /* Of what a marker says to be steered only addresses and aliases are the domain's. */
 Test(sync_plan, what_stands_beside_a_steered_name_is_static) {
   static const char marker[] = "- _sluice.a.z. TXT \"sluice owner=sluice types=A,MX steered\"\n"
