@@ -362,7 +362,7 @@ def test_faults_at_every_request(server, first, fault):
     wanted = [domain({"global": (["global"], [{"spare": 1}])}, THREE), domain(GLOBAL, THREE, name="more")]
     before = server.rrset(CDN, "LUA")
     proxy = pdnslib.Faulty(server, first, fault)
-    out = once(proxy.url, *ALL, domains=wanted, deadline=700, status=1)
+    out = once(proxy.url, *ALL, domains=wanted, deadline=2500, status=1)
     proxy.close()
     assert out["error"]["failure"] == ("throttled" if fault == 429 else "unreachable"), out["error"]
     assert out["error"]["text"].startswith(f"dns-x: zone {ZONE}") or fault == 429
