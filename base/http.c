@@ -255,7 +255,10 @@ static void note_pace(struct http_client *client, const struct http_pace *pace, 
   uint64_t until = http_now_ms() + (uint64_t)wait * 1000;
   if (until > client->not_before[read]) /* replies may come in another order than they were sent */
     client->not_before[read] = until;
-  client->left[read] = pace->remaining;
+  /* One that was overtaken tells of an earlier time, when more was left. */
+  if (client->under_way == 0 || client->left[read] < 0 ||
+      (pace->remaining >= 0 && pace->remaining < client->left[read]))
+    client->left[read] = pace->remaining;
   client->heard[read] = true;
 }
 

@@ -48,6 +48,7 @@ static void done(struct sending *s, struct place *p, CURLcode code) {
   uint64_t wait;
   curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
   http_attempt_close(p->curl, &p->attempt);
+  s->client->under_way = s->running;
   if (http_attempt_judge(s->client, &p->attempt, code, status, &x->reply, &x->ok, x->why, &wait)) {
     p->state = PLACE_WAITING;
     p->not_before = http_now_ms() + wait;

@@ -27,6 +27,7 @@ struct http_client {
   uint64_t not_before[2]; /* monotonic ms, as rate limits ask; reads and writes */
   long left[2];           /* requests that the last reply still allowed; -1: it did not say */
   bool heard[2];          /* there was a reply */
+  size_t under_way;       /* other requests, while a reply is judged */
   struct rng rng;
 };
 
