@@ -7,7 +7,7 @@
  * The unit of comparison is the *object*: whatever the provider stores under one key (an RRset, one
  * weighted record set, one record with its filter chain).  A kind compiles a domain to the objects
  * that should be there, and reads those that are there; both in one canonical form, so that equal
- * JSON means "in sync".  The planner (tools/sync_plan.h) does the rest for all kinds alike:
+ * JSON means "in sync".  The planner (tools/sync/plan.h) does the rest for all kinds alike:
  * matching by key, ownership, limits, digest.  Objects that this tool did not make are *foreign*:
  * kept, listed and never changed without consent.
  *
