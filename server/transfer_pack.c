@@ -103,7 +103,7 @@ static void put_name(struct transfer_pack *pack, const uint8_t *name) {
 }
 
 static void put_owner(struct transfer_pack *pack, const struct records_rr *rr) {
-  if (pack->owner_at != 0 && rr->owner_len > 2 &&
+  if (pack->owner_at != 0 && rr->owner_len > 2 && rr->owner_len == pack->owner_len &&
       memcmp(pack->owner, rr->start, rr->owner_len) == 0) {
     wire_put16(pack->out + pack->at, (uint16_t)(WIRE_POINTER | pack->owner_at));
     pack->at += 2;
@@ -112,6 +112,7 @@ static void put_owner(struct transfer_pack *pack, const struct records_rr *rr) {
   size_t at = pack->at;
   put_name(pack, rr->start);
   pack->owner = rr->start;
+  pack->owner_len = rr->owner_len;
   pack->owner_at = at <= WIRE_POINTER_MAX ? at : 0;
 }
 
@@ -155,6 +156,7 @@ void transfer_pack_begin(struct transfer_pack *pack, uint8_t *out, size_t at) {
   pack->at = at;
   pack->owner_at = 0;
   pack->owner = NULL;
+  pack->owner_len = 0;
   memset(pack->slots, 0, sizeof pack->slots);
 }
 

@@ -17,10 +17,11 @@ enum { TRANSFER_PACK_SLOTS = 1024 };
 
 /* One message under construction; caller-owned, no close needed. */
 struct transfer_pack {
-  uint8_t *out;    /* the message, from its header on */
-  size_t at;       /* octets written */
-  size_t owner_at; /* where the last owner stands, 0 if a pointer cannot reach it */
-  const uint8_t *owner;
+  uint8_t *out;         /* the message, from its header on */
+  size_t at;            /* octets written */
+  size_t owner_at;      /* where the last owner stands, 0 if a pointer cannot reach it */
+  const uint8_t *owner; /* its octets; a longer name must not be compared with them */
+  size_t owner_len;
   uint16_t slots[TRANSFER_PACK_SLOTS]; /* offset of a name, 0 = empty */
 };
 

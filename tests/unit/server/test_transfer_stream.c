@@ -233,6 +233,54 @@ Test(transfer_stream, large_record) {
   buf_close(&text);
 }
 
+/* A file's records in storage of exactly their size, where AddressSanitizer sees what is behind. */
+static uint8_t *open_tight(struct records *records, const struct records_fixture *f) {
+  char why[512];
+  uint8_t *octets = malloc(f->records.size);
+  memcpy(octets, f->records.base, f->records.size);
+  cr_assert(records_open_memory(records, octets, f->records.size, why), "%s", why);
+  return octets;
+}
+
+/* The SOA of a small new zone is followed by a deleted record whose owner alone is longer than the
+ * new file's records. */
+Test(transfer_stream, deleted_owner_longer_than_the_new_zone) {
+#define LABEL "a-label-of-sixty-octets-is-followed-by-others-of-its-own-kind"
+#define LONG LABEL "." LABEL "." LABEL
+  struct records_fixture *f = records_fixture_new(
+      "example.com", HEAD("1") "@ NS ns\nns A 192.0.2.1\n" LONG " A 192.0.2.2\n");
+  struct records_fixture *g =
+      records_fixture_new("example.com", HEAD("2") "@ NS ns.example.org.\n");
+  struct records from, to;
+  uint8_t *from_octets = open_tight(&from, f);
+  uint8_t *to_octets = open_tight(&to, g);
+  struct transfer_diff diff;
+  cr_assert_eq(transfer_diff_make(&diff, &from, &to, 100000), TRANSFER_DIFF_OK);
+  struct transfer_stream stream = {
+      .kind = TRANSFER_DIFF, .now = &to, .old = &from, .diff = &diff, .head = make_head()};
+  struct got got;
+  static const char *const lines[] = {
+      SOA("2"),
+      SOA("1"),
+      "example.com. 300 IN NS ns.example.com.",
+      LONG ".example.com. 300 IN A 192.0.2.2",
+      "ns.example.com. 300 IN A 192.0.2.1",
+      SOA("2"),
+      "example.com. 300 IN NS ns.example.org.",
+      SOA("2"),
+  };
+  receive(&stream, ROOM, &got);
+  expect_records(&got, lines, sizeof lines / sizeof *lines);
+  drop(&got);
+  transfer_diff_close(&diff);
+  free(from_octets);
+  free(to_octets);
+  records_fixture_free(f);
+  records_fixture_free(g);
+#undef LONG
+#undef LABEL
+}
+
 /* Names of data are only shared where their case is the same. */
 Test(transfer_stream, case_survives) {
   struct records_fixture *f = records_fixture_new(
