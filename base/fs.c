@@ -94,14 +94,15 @@ bool fs_read(const char *path, size_t limit, uint8_t **data, size_t *len, char *
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const uint8_t *data, size_t len) {
+bool fs_write_all(int fd, const void *data, size_t len) {
+  const uint8_t *rest = data;
   while (len > 0) {
-    ssize_t n = write(fd, data, len);
+    ssize_t n = write(fd, rest, len);
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
       return false;
-    data += n;
+    rest += n;
     len -= (size_t)n;
   }
   return true;
@@ -139,7 +140,7 @@ static char *temporary_name(const char *path, unsigned n) {
 }
 
 static bool write_open_file(int fd, const void *data, size_t len, unsigned mode) {
-  return fchmod(fd, (mode_t)mode) == 0 && write_all(fd, data, len) && fsync(fd) == 0;
+  return fchmod(fd, (mode_t)mode) == 0 && fs_write_all(fd, data, len) && fsync(fd) == 0;
 }
 
 bool fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, char *why) {

@@ -15,6 +15,9 @@ enum { FS_WHY = 512 };
 /* Reads a regular file of at most `limit` bytes; *data is malloc'd with a NUL after its end. */
 bool fs_read(const char *path, size_t limit, uint8_t **data, size_t *len, char *why);
 
+/* Writes all of it to `fd`, however many system calls that takes; false with errno set. */
+bool fs_write_all(int fd, const void *data, size_t len);
+
 /* Writes a file whole or not at all: temporary name beside it, fsync, rename, fsync of the folder.
  */
 bool fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, char *why);

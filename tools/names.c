@@ -158,20 +158,16 @@ const struct model_domain *names_find_domain(const struct model *model, const ui
 
 /* ---- with a server -------------------------------------------------------------------------- */
 
-int names_resolve_at_server(const char *socket_path, const char *text, char *out) {
+bool names_need_zones(const char *text) {
+  return !is_absolute_text(text);
+}
+
+int names_resolve_with(const json_t *build, const char *text, char *out) {
   uint8_t wire[NAME_BUF];
   struct name_zones zones = {0};
-  if (!is_absolute_text(text)) {
-    json_t *reply;
-    int status = client_call(socket_path, json_pack("{s:s}", "command", "status"), &reply);
-    if (status != CLI_DONE)
-      return status;
-    bool ok = names_from_status(&zones, json_object_get(reply, "build"));
-    json_decref(reply);
-    if (!ok) {
-      cli_error("out of memory");
-      return CLI_FAILED;
-    }
+  if (build && !names_from_status(&zones, build)) {
+    cli_error("out of memory");
+    return CLI_FAILED;
   }
   bool ok = names_resolve(&zones, text, wire);
   names_close(&zones);
@@ -179,4 +175,16 @@ int names_resolve_at_server(const char *socket_path, const char *text, char *out
     return CLI_USAGE;
   name_to_text(out, wire);
   return CLI_DONE;
+}
+
+int names_resolve_at_server(const char *socket_path, const char *text, char *out) {
+  if (!names_need_zones(text))
+    return names_resolve_with(NULL, text, out);
+  json_t *reply;
+  int status = client_call(socket_path, json_pack("{s:s}", "command", "status"), &reply);
+  if (status != CLI_DONE)
+    return status;
+  status = names_resolve_with(json_object_get(reply, "build"), text, out);
+  json_decref(reply);
+  return status;
 }

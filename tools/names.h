@@ -39,6 +39,15 @@ bool names_resolve(const struct name_zones *zones, const char *text, uint8_t *ou
  * encloser (RFC 4592 section 3.3.1); NULL if the name is not steered. */
 const struct model_domain *names_find_domain(const struct model *model, const uint8_t *name);
 
+/* True if a server has to be asked for its zones: the text does not end with a dot of its own. */
+bool names_need_zones(const char *text);
+
+/*
+ * The rest of a resolution: `build` of the server's status, NULL where names_need_zones() is false.
+ * `out` holds NAME_MAX_TEXT; returns the exit status, 0 if fine.
+ */
+int names_resolve_with(const json_t *build, const char *text, char *out);
+
 /* Resolves a domain for a request to the server at `socket_path`, which is asked for its zones when
  * the text alone does not tell.  `out` holds NAME_MAX_TEXT; returns the exit status, 0 if fine. */
 int names_resolve_at_server(const char *socket_path, const char *text, char *out);

@@ -311,23 +311,10 @@ bool builddir_link(struct builddir *dir, const char *file) {
   return dir->previous >= 0 && linkat(dir->previous, file, dir->next, file, 0) == 0;
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t len) {
-  while (len > 0) {
-    ssize_t n = write(fd, data, len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return false;
-    data += n;
-    len -= (size_t)n;
-  }
-  return true;
-}
-
 bool builddir_write(struct builddir *dir, const char *file, const void *data, size_t len,
                     char *why) {
   int fd = openat(dir->next, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-  bool ok = fd >= 0 && write_all(fd, data, len);
+  bool ok = fd >= 0 && fs_write_all(fd, data, len);
   if (ok && dir->written >= SYNC_EACH)
     dir->sync_all = true;
   else if (ok)

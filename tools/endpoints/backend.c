@@ -159,28 +159,15 @@ int backend_call(struct backend *backend, json_t *request, json_t **reply) {
 /* ---- names ---------------------------------------------------------------------------------- */
 
 int backend_resolve(struct backend *backend, const char *text, char *out) {
-  uint8_t wire[NAME_BUF];
-  struct name_zones zones = {0};
-  size_t len = strlen(text);
-  bool absolute = len > 1 && text[len - 1] == '.' && text[len - 2] != '\\';
-  if (!absolute) {
-    json_t *reply;
-    int status = backend_call(backend, json_pack("{s:s}", "command", "status"), &reply);
-    if (status != CLI_DONE)
-      return status;
-    bool ok = names_from_status(&zones, json_object_get(reply, "build"));
-    json_decref(reply);
-    if (!ok) {
-      cli_error("out of memory");
-      return CLI_FAILED;
-    }
-  }
-  bool ok = names_resolve(&zones, text, wire);
-  names_close(&zones);
-  if (!ok)
-    return CLI_USAGE;
-  name_to_text(out, wire);
-  return CLI_DONE;
+  if (!names_need_zones(text))
+    return names_resolve_with(NULL, text, out);
+  json_t *reply;
+  int status = backend_call(backend, json_pack("{s:s}", "command", "status"), &reply);
+  if (status != CLI_DONE)
+    return status;
+  status = names_resolve_with(json_object_get(reply, "build"), text, out);
+  json_decref(reply);
+  return status;
 }
 
 /* ---- domains --------------------------------------------------------------------------------- */

@@ -26,21 +26,9 @@ static bool fail(const char *what, const char *path) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const struct buf *text) {
-  for (size_t at = 0; at < text->len;) {
-    ssize_t n = write(fd, text->data + at, text->len - at);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    at += (size_t)n;
-  }
-  return fsync(fd) == 0;
-}
-
 static bool write_file(const char *path, const struct buf *text) {
   int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  bool ok = fd >= 0 && write_all(fd, text);
+  bool ok = fd >= 0 && fs_write_all(fd, text->data, text->len) && fsync(fd) == 0;
   if (!ok)
     fail("write", path);
   if (fd >= 0)
