@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alerts_domains.h"
 #include "healthcheck/alerts/format.h"
 #include "zones/domain_json.h"
 
-enum { DOMAINS = 512, START_UNIX = 1790000000 };
+enum { DOMAINS_MAX = 512, START_UNIX = 1790000000 };
 
 static struct book *book;
 static struct judge *judge;
@@ -17,7 +18,7 @@ static struct moment now;
 static json_t *told;    /* not fetched yet */
 static json_t *records; /* all of the spool */
 static bool full;
-static struct steer_domain *steers[DOMAINS];
+static struct steer_domain *steers[DOMAINS_MAX];
 static size_t steer_count;
 static char routes_text[] = "{\"pager\":{\"format\":\"pagerduty\",\"secret\":\"s\"},"
                             "\"chat\":{\"format\":\"slack\",\"secret\":\"s\"},\"audit\":{"
@@ -95,8 +96,8 @@ void fixture_restart(void) {
 }
 
 void fixture_configure(const char *text) {
-  struct alerts_domain domains[DOMAINS];
-  struct steer_domain *made[DOMAINS];
+  struct alerts_domain domains[DOMAINS_MAX];
+  struct steer_domain *made[DOMAINS_MAX];
   char why[JUDGE_WHY];
   json_error_t error;
   char *quoted = strdup(text);
@@ -207,4 +208,31 @@ const char *fixture_line(const json_t *list, size_t i) {
            fixture_text(list, i, "kind"), fixture_text(list, i, "severity"),
            fixture_text(list, i, "key"));
   return line;
+}
+
+void fixture_configure_one(const char *types, const char *endpoints, const char *regions,
+                           const char *on, const char *to) {
+  char text[4096];
+  int length = snprintf(text, sizeof text,
+                        "[" HEAD("a.example.com.") "'types':[%s],'endpoints':[%s],%s,"
+                                                   "'alerts':{'on':[%s],'page':true,'to':[%s]}}]",
+                        types, endpoints, regions, on, to);
+  cr_assert(length > 0 && (size_t)length < sizeof text);
+  fixture_configure(text);
+}
+
+void fixture_expect(const char *route, const char *const *lines, size_t count) {
+  json_t *messages = fixture_told(route);
+  for (size_t i = 0; i < count; i++)
+    cr_expect_str_eq(fixture_line(messages, i), lines[i]);
+  cr_expect_eq(json_array_size(messages), count, "%zu messages to %s, not %zu: %s",
+               json_array_size(messages), route, count, json_dumps(messages, JSON_INDENT(1)));
+  json_decref(messages);
+}
+
+void fixture_expect_summary(const char *route, const char *summary) {
+  json_t *messages = fixture_told(route);
+  cr_expect_eq(json_array_size(messages), 1);
+  cr_expect_str_eq(fixture_text(messages, 0, "summary"), summary);
+  json_decref(messages);
 }

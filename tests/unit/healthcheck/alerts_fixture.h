@@ -22,6 +22,10 @@ void fixture_restart(void);
  * `pager` (PagerDuty), `chat` (Slack) and `audit` (JSON). */
 void fixture_configure(const char *domains);
 
+/* One domain, a.example.com, with alerts that page. */
+void fixture_configure_one(const char *types, const char *endpoints, const char *regions,
+                           const char *on, const char *to);
+
 /* 'u', 'd', '?' for both families: "d" or "du" (IPv4, IPv6). */
 void fixture_health(unsigned domain, const char *endpoint, const char *state, const char *why);
 void fixture_quiet(unsigned domain, const char *endpoint, const char *state, const char *why);
@@ -41,5 +45,15 @@ void fixture_full(bool full);
  * there is none. */
 const char *fixture_line(const json_t *told, size_t i);
 const char *fixture_text(const json_t *told, size_t i, const char *member);
+
+/* Expects just these messages to a route since the last time, as fixture_line() gives them. */
+void fixture_expect(const char *route, const char *const *lines, size_t count);
+#define EXPECT(route, ...)                                                                         \
+  fixture_expect(route, (const char *const[]){__VA_ARGS__},                                        \
+                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+#define NOTHING(route) fixture_expect(route, NULL, 0)
+
+/* Expects one message since the last time, with this summary. */
+void fixture_expect_summary(const char *route, const char *summary);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of alerts: allowed addresses, the queue, formats, the map. */
+/* Parts of alerts: allowed addresses, the queue, formats, the map, keys of incidents. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
@@ -11,6 +11,7 @@
 #include "healthcheck/alerts/allowed.h"
 #include "healthcheck/alerts/event.h"
 #include "healthcheck/alerts/format.h"
+#include "healthcheck/alerts/incident.h"
 #include "healthcheck/alerts/map.h"
 #include "healthcheck/alerts/queue.h"
 
@@ -303,4 +304,43 @@ Test(alerts_map, many) {
   }
   cr_expect_lt(map.room, 16 * MANY, "what was taken out is used again");
   map_close(&map);
+}
+
+/* ---- keys -------------------------------------------------------------------------------------
+ */
+
+Test(alerts_keys, B33_long_names) {
+  char label[60];
+  char region[400] = "";
+  char key[INCIDENT_KEY], other[INCIDENT_KEY];
+  memset(label, 'x', sizeof label - 1);
+  label[sizeof label - 1] = '\0';
+  for (int i = 0; i < 5; i++)
+    strcat(region, label);
+  struct incident_name name = {INCIDENT_FAILOVER, "cdn.example.com", region, "A", NULL};
+  incident_key(&name, key);
+  cr_expect_lt(strlen(key), 256);
+  cr_expect(strncmp(key, "sluice|failover|sha256:", 23) == 0, "%s", key);
+  region[290] = 'y';
+  incident_key(&name, other);
+  cr_expect_str_neq(key, other);
+  name = (struct incident_name){INCIDENT_ENDPOINT, "cdn.example.com", NULL, NULL, region};
+  incident_key(&name, other);
+  cr_expect_lt(strlen(other), 256);
+}
+
+Test(alerts_keys, keys_differ) {
+  static const struct incident_name names[] = {
+      {INCIDENT_ENDPOINT, "a", NULL, NULL, "b"},   {INCIDENT_FAILOVER, "a", "b", "A", NULL},
+      {INCIDENT_FAILOVER, "a", "b", "AAAA", NULL}, {INCIDENT_BY_HAND, "a", "b", "A", NULL},
+      {INCIDENT_ALL_DOWN, "a", "b", "A", NULL},    {INCIDENT_ISOLATED, NULL, "a", NULL, NULL},
+      {INCIDENT_FAILOVER, "a", "A", "A", NULL},    {INCIDENT_ENDPOINT, "a", NULL, NULL, "c"},
+  };
+  enum { COUNT = sizeof names / sizeof *names };
+  char keys[COUNT][INCIDENT_KEY];
+  for (size_t i = 0; i < COUNT; i++) {
+    incident_key(&names[i], keys[i]);
+    for (size_t k = 0; k < i; k++)
+      cr_expect_str_neq(keys[i], keys[k]);
+  }
 }
