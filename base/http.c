@@ -145,6 +145,7 @@ struct http_client *http_open(const struct http_options *options) {
   if (!client)
     return NULL;
   client->options = *options;
+  client->left[0] = client->left[1] = -1;
   if (client->options.deadline_ms == 0)
     client->options.deadline_ms = DEADLINE_MS;
   client->curl = curl_easy_init();
@@ -243,8 +244,23 @@ static void set_options(const struct http_client *client, CURL *curl,
     request->setup(request->arg, curl);
 }
 
+/* A reply to what was sent after the last one that told of this is news.  Any other may have been
+ * overtaken and tell of an earlier time, when more was left.  One that does not say only ends the
+ * count when no other is under way. */
+static void note_left(struct http_client *client, const struct http_attempt *attempt, bool read) {
+  long remaining = attempt->receiving.pace.remaining;
+  bool counts = remaining < 0 ? client->under_way == 0
+                              : client->left[read] < 0 || remaining < client->left[read] ||
+                                    attempt->order > client->told[read];
+  if (!counts)
+    return;
+  client->left[read] = remaining;
+  client->told[read] = client->begun;
+}
+
 /* Keeps the pace that a reply asks for. */
-static void note_pace(struct http_client *client, const struct http_pace *pace, bool read) {
+static void note_pace(struct http_client *client, const struct http_attempt *attempt, bool read) {
+  const struct http_pace *pace = &attempt->receiving.pace;
   long wait = 0;
   if (pace->remaining == 0 && pace->reset >= 0)
     wait = pace->reset;
@@ -255,15 +271,14 @@ static void note_pace(struct http_client *client, const struct http_pace *pace, 
   uint64_t until = http_now_ms() + (uint64_t)wait * 1000;
   if (until > client->not_before[read]) /* replies may come in another order than they were sent */
     client->not_before[read] = until;
-  /* One that was overtaken tells of an earlier time, when more was left. */
-  if (client->under_way == 0 || client->left[read] < 0 ||
-      (pace->remaining >= 0 && pace->remaining < client->left[read]))
-    client->left[read] = pace->remaining;
+  note_left(client, attempt, read);
   client->heard[read] = true;
 }
 
-bool http_attempt_open(const struct http_client *client, CURL *curl, struct http_attempt *attempt) {
+bool http_attempt_open(struct http_client *client, CURL *curl, struct http_attempt *attempt) {
   uint64_t now = http_now_ms();
+  client->under_way++;
+  attempt->order = ++client->begun;
   attempt->headers = NULL;
   attempt->receiving = (struct http_receiving){.pace = {-1, -1, -1, -1, -1}};
   if (!make_headers(attempt->request, &attempt->headers))
@@ -273,7 +288,8 @@ bool http_attempt_open(const struct http_client *client, CURL *curl, struct http
   return true;
 }
 
-void http_attempt_close(CURL *curl, struct http_attempt *attempt) {
+void http_attempt_close(struct http_client *client, CURL *curl, struct http_attempt *attempt) {
+  client->under_way--;
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, NULL);
   wipe_headers(attempt->headers);
   attempt->headers = NULL;
@@ -417,7 +433,7 @@ bool http_attempt_judge(struct http_client *client, struct http_attempt *attempt
   *ok = code == CURLE_OK;
   *reply = (struct http_reply){0};
   if (*ok) {
-    note_pace(client, &receiving->pace, read);
+    note_pace(client, attempt, read);
     take_reply(receiving, status, attempt->number, reply);
     again = reply->body ? judge_reply(client, request, reply) : HTTP_NO;
   } else {
@@ -468,7 +484,7 @@ bool http_send(struct http_client *client, const struct http_request *request,
       code = curl_easy_perform(client->curl);
       curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
     }
-    http_attempt_close(client->curl, &attempt);
+    http_attempt_close(client, client->curl, &attempt);
     if (!http_attempt_judge(client, &attempt, code, status, reply, &ok, why, &wait))
       return ok;
     sleep_ms(wait);

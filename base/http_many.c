@@ -47,8 +47,7 @@ static void done(struct sending *s, struct place *p, CURLcode code) {
   long status = 0;
   uint64_t wait;
   curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
-  http_attempt_close(p->curl, &p->attempt);
-  s->client->under_way = s->running;
+  http_attempt_close(s->client, p->curl, &p->attempt);
   if (http_attempt_judge(s->client, &p->attempt, code, status, &x->reply, &x->ok, x->why, &wait)) {
     p->state = PLACE_WAITING;
     p->not_before = http_now_ms() + wait;
@@ -64,7 +63,7 @@ static void begin(struct sending *s, struct place *p) {
   p->exchange->sent = true;
   if (!http_attempt_open(s->client, p->curl, &p->attempt) ||
       curl_multi_add_handle(s->client->multi, p->curl) != CURLM_OK) {
-    http_attempt_close(p->curl, &p->attempt);
+    http_attempt_close(s->client, p->curl, &p->attempt);
     snprintf(p->exchange->why, HTTP_WHY, "no memory for a request");
     fail(s, p);
     return;
@@ -178,7 +177,7 @@ static void give_up(struct sending *s) {
     struct place *p = &s->places[i];
     if (p->state == PLACE_RUNNING) {
       curl_multi_remove_handle(s->client->multi, p->curl);
-      http_attempt_close(p->curl, &p->attempt);
+      http_attempt_close(s->client, p->curl, &p->attempt);
       free(p->attempt.receiving.body);
       free(p->attempt.receiving.link);
       s->running--;

@@ -26,8 +26,10 @@ struct http_client {
   char *ca_file;
   uint64_t not_before[2]; /* monotonic ms, as rate limits ask; reads and writes */
   long left[2];           /* requests that the last reply still allowed; -1: it did not say */
+  uint64_t told[2];       /* attempts that were begun when `left` was told */
   bool heard[2];          /* there was a reply */
-  size_t under_way;       /* other requests, while a reply is judged */
+  uint64_t begun;         /* attempts so far */
+  size_t under_way;       /* of them, those that are not closed */
   struct rng rng;
 };
 
@@ -35,6 +37,7 @@ struct http_client {
 struct http_attempt {
   const struct http_request *request;
   unsigned number; /* from 1 */
+  uint64_t order;  /* among all attempts of the client, from 1 */
   uint64_t end;    /* monotonic ms: the deadline of all attempts */
   struct http_receiving receiving;
   struct curl_slist *headers;
@@ -52,12 +55,12 @@ void http_tell_limit(const struct http_request *request, char *why);
 
 /* Sets the handle up for an attempt; false without memory.  http_attempt_close() in both cases,
  * once the handle is done. */
-bool http_attempt_open(const struct http_client *client, CURL *curl, struct http_attempt *attempt);
-void http_attempt_close(CURL *curl, struct http_attempt *attempt);
+bool http_attempt_open(struct http_client *client, CURL *curl, struct http_attempt *attempt);
+void http_attempt_close(struct http_client *client, CURL *curl, struct http_attempt *attempt);
 
 /*
- * What becomes of an attempt that ended with `code`: true if it is to be repeated, after *wait ms.
- * Else *ok says whether there is a reply, and `reply` or `why` is filled in.
+ * What becomes of an attempt that is closed and ended with `code`: true if it is to be repeated,
+ * after *wait ms. Else *ok says whether there is a reply, and `reply` or `why` is filled in.
  */
 bool http_attempt_judge(struct http_client *client, struct http_attempt *attempt, CURLcode code,
                         long status, struct http_reply *reply, bool *ok, char *why, uint64_t *wait);

@@ -253,7 +253,7 @@ def test_certificates_are_checked(tmp_path):
 
 
 class Crowd(http.server.ThreadingHTTPServer):
-    """Answers many requests at a time: answer(number of the path) gives (status, headers).  Knows how many
+    """Answers many requests at a time: answer(number of the path, or -1) gives (status, headers).  Knows how many
     were under way at once."""
     daemon_threads = True
 
@@ -264,6 +264,9 @@ class Crowd(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), CrowdHandler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def handle_error(self, *who):
+        pass  # a client that gave up
 
     def __exit__(self, *what):
         self.shutdown()
@@ -278,7 +281,7 @@ class CrowdHandler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        crowd, number = self.server, int(self.path[1:])
+        crowd, number = self.server, int(self.path[1:] or -1)
         with crowd.lock:
             crowd.now += 1
             crowd.most = max(crowd.most, crowd.now)
@@ -340,6 +343,53 @@ def test_many_keep_the_pace():
         results = send_many(crowd, 12, 8)
     assert all(r["status"] == 200 for r in results)
     assert used["over"] == 0
+
+
+def test_many_go_together_again_after_a_small_rest():
+    """A limit that leaves 3 and then 100: eight are under way again, although no request has ever been alone."""
+    came = threading.Condition()
+
+    def answer(number):
+        with came:
+            came.notify_all()
+            if 0 < number < 4:  # not before the next one is under way too
+                assert came.wait_for(lambda: number + 1 in crowd.seen, sluicelib.DEADLINE)
+        if number >= 4:
+            crowd.barrier.wait(sluicelib.DEADLINE)
+        return 200, {"X-RateLimit-Remaining": "3" if number == 0 else "100"}
+    with Crowd(answer, together=8) as crowd:
+        results = send_many(crowd, 20, 8)
+    assert all(r["status"] == 200 for r in results)
+    assert crowd.most == 8
+
+
+def test_many_after_some_that_were_given_up():
+    """Two could not be driven on; what the limit leaves afterwards is what the next reply says."""
+    released = threading.Event()
+    came = threading.Condition()
+    asked = set()
+
+    def answer(number):
+        with came:
+            before = 0 <= number < 4 and number not in asked  # of those that are given up
+            asked.add(number)
+            came.notify_all()
+            if before and number == 1:
+                assert came.wait_for(lambda: asked >= {2, 3}, sluicelib.DEADLINE)
+        if number < 0:
+            released.set()
+        elif not before:
+            crowd.barrier.wait(sluicelib.DEADLINE)
+        elif number > 1:
+            released.wait(sluicelib.DEADLINE)
+        left = {0: "5", 1: "1"}.get(number, "100") if before else "100"
+        return 200, {"X-RateLimit-Remaining": left}
+    with Crowd(answer, together=8) as crowd:
+        lines, _ = send(crowd.url, "many", 4, 3, "break", 2, "times", 1, "then", 8, 8)
+    assert [line["ok"] for line in lines[:8:2]] == [True, True, False, False]
+    assert "cannot be driven on" in lines[4]["why"]
+    assert lines[8]["status"] == 200
+    assert [line["status"] for line in lines[9::2]] == [200] * 8
 
 
 def test_many_stop_after_a_failure():
