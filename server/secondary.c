@@ -66,10 +66,24 @@ static void next_step(struct managed *m, enum secondary_step step) {
     ask(m, step, false);
 }
 
-static void confirmed(struct managed *m) {
-  m->error[0] = '\0';
+static void renew(struct managed *m) {
   m->info.refreshed = (int64_t)time(NULL);
   m->unwritten = true;
+}
+
+static void confirmed(struct managed *m) {
+  m->error[0] = '\0';
+  renew(m);
+}
+
+static const char *serial_text(enum secondary_serial kind) {
+  static const char *const texts[] = {
+      [SECONDARY_NEWER] = "newer than",
+      [SECONDARY_SAME] = "not newer than",
+      [SECONDARY_OLDER] = "older than",
+      [SECONDARY_UNRELATED] = "neither newer nor older (RFC 1982) than",
+  };
+  return texts[kind];
 }
 
 static void on_soa(void *arg, struct secondary_reply *reply) {
@@ -86,13 +100,13 @@ static void on_soa(void *arg, struct secondary_reply *reply) {
     return;
   }
   uint32_t serial = reply->soa.serial;
-  bool older = m->zone.has_data && transfer_serial_newer(m->zone.soa.serial, serial);
-  if (older)
-    set_error(m, "%s has serial %u, which is older than our %u", primary_text(m), serial,
+  enum secondary_serial kind = secondary_zone_compare(&m->zone, serial);
+  if (kind == SECONDARY_SAME)
+    confirmed(m);
+  else if (kind != SECONDARY_NEWER)
+    set_error(m, "%s has serial %u, which is %s our %u", primary_text(m), serial, serial_text(kind),
               m->zone.soa.serial);
   enum secondary_step step = secondary_zone_soa(&m->zone, serial, now);
-  if (step == SECONDARY_IDLE && !older)
-    confirmed(m);
   next_step(m, step);
 }
 
@@ -139,6 +153,10 @@ static void save_work(uv_work_t *work) {
 
 static void log_transfer(const struct managed *m, const struct save *save) {
   const struct transfer_in *t = save->transfer;
+  enum secondary_serial kind = secondary_zone_compare(&m->zone, save->info.soa.serial);
+  if (kind != SECONDARY_NEWER)
+    log_warning("secondary %s: serial %u is %s ours, %u, which has expired: it is taken", m->name,
+                save->info.soa.serial, serial_text(kind), m->zone.soa.serial);
   log_info("secondary %s: serial %u from %s (%s, %llu messages, %llu octets)", m->name,
            save->info.soa.serial, save->primary, t->incremental ? "changes" : "whole zone",
            (unsigned long long)t->messages, (unsigned long long)t->octets);
@@ -200,6 +218,16 @@ static bool start_save(struct managed *m, struct secondary_reply *reply) {
   return true;
 }
 
+/* It told a newer serial, and sends none: machines behind one address that differ, say. */
+static void take_not_newer(struct managed *m, uint32_t serial, int64_t now) {
+  enum secondary_serial kind = secondary_zone_compare(&m->zone, serial);
+  set_error(m, "%s tells serial %u, but sends serial %u, which is %s our %u", primary_text(m),
+            m->zone.told, serial, serial_text(kind), m->zone.soa.serial);
+  if (kind == SECONDARY_SAME)
+    renew(m);
+  next_step(m, secondary_zone_not_newer(&m->zone, serial, now));
+}
+
 static void on_transfer(void *arg, struct secondary_reply *reply) {
   struct managed *m = arg;
   struct secondary *s = m->owner;
@@ -208,16 +236,11 @@ static void on_transfer(void *arg, struct secondary_reply *reply) {
   s->counters[SECONDARY_OCTETS] += reply->octets;
   if (reply->ok && reply->result == TRANSFER_DONE && start_save(m, reply))
     return;
-  if (reply->ok && reply->result == TRANSFER_UP_TO_DATE &&
-      reply->soa.serial == m->zone.soa.serial) {
-    confirmed(m);
-    next_step(m, secondary_zone_confirmed(&m->zone, now));
+  if (reply->ok && reply->result == TRANSFER_UP_TO_DATE) {
+    take_not_newer(m, reply->soa.serial, now);
     return;
   }
-  set_error(m, "%s: %s", primary_text(m),
-            !reply->ok                             ? reply->why
-            : reply->result == TRANSFER_UP_TO_DATE ? "it has an older serial than ours"
-                                                   : "out of memory");
+  set_error(m, "%s: %s", primary_text(m), reply->ok ? "out of memory" : reply->why);
   next_step(m, reply->ask_for_whole ? secondary_zone_fall_back(&m->zone)
                                     : secondary_zone_failed(&m->zone, now));
 }
@@ -234,7 +257,9 @@ static void ask(struct managed *m, enum secondary_step step, bool tcp) {
                                             : TYPE_AXFR,
       .tcp = tcp,
       .have = m->zone.soa.serial,
-      .limits = {.records = m->settings->max_records, .octets = m->settings->max_octets},
+      .limits = {.records = m->settings->max_records,
+                 .octets = m->settings->max_octets,
+                 .only_newer = secondary_zone_only_newer(&m->zone, secondary_now(s))},
       .done = soa ? on_soa : on_transfer,
       .arg = m,
   };

@@ -105,17 +105,47 @@ static enum secondary_step end_round(struct secondary_zone *zone, int64_t next_a
   return SECONDARY_IDLE;
 }
 
-enum secondary_step secondary_zone_soa(struct secondary_zone *zone, uint32_t serial, int64_t now) {
+enum secondary_serial secondary_zone_compare(const struct secondary_zone *zone, uint32_t serial) {
+  uint32_t ours = zone->soa.serial;
+  if (!zone->has_data || transfer_serial_newer(serial, ours))
+    return SECONDARY_NEWER;
+  if (serial == ours)
+    return SECONDARY_SAME;
+  return transfer_serial_newer(ours, serial) ? SECONDARY_OLDER : SECONDARY_UNRELATED;
+}
+
+static bool is_alive(const struct secondary_zone *zone, int64_t now) {
   enum secondary_state state = secondary_zone_state(zone, now);
-  if (state == SECONDARY_EMPTY)
-    return set_step(zone, SECONDARY_ASK_AXFR);
-  if (serial == zone->soa.serial)
+  return state == SECONDARY_CURRENT || state == SECONDARY_STALE;
+}
+
+bool secondary_zone_only_newer(const struct secondary_zone *zone, int64_t now) {
+  return is_alive(zone, now);
+}
+
+enum secondary_step secondary_zone_soa(struct secondary_zone *zone, uint32_t serial, int64_t now) {
+  zone->told = serial;
+  switch (secondary_zone_compare(zone, serial)) {
+  case SECONDARY_SAME:
     return secondary_zone_confirmed(zone, now);
-  if (transfer_serial_newer(serial, zone->soa.serial))
-    return set_step(zone, SECONDARY_ASK_IXFR);
+  case SECONDARY_NEWER:
+    return set_step(zone, zone->has_data ? SECONDARY_ASK_IXFR : SECONDARY_ASK_AXFR);
+  case SECONDARY_OLDER:
+  case SECONDARY_UNRELATED:
+    break;
+  }
   /* What has expired counts as nothing: then an older zone is better. */
-  if (state == SECONDARY_EXPIRED)
+  if (!is_alive(zone, now))
     return set_step(zone, SECONDARY_ASK_AXFR);
+  return secondary_zone_failed(zone, now);
+}
+
+enum secondary_step secondary_zone_not_newer(struct secondary_zone *zone, uint32_t serial,
+                                             int64_t now) {
+  if (secondary_zone_compare(zone, serial) == SECONDARY_SAME)
+    zone->refreshed_at = now;
+  else if (zone->step == SECONDARY_ASK_IXFR && !is_alive(zone, now))
+    return secondary_zone_fall_back(zone);
   return secondary_zone_failed(zone, now);
 }
 
@@ -127,7 +157,12 @@ enum secondary_step secondary_zone_transferred(struct secondary_zone *zone,
                                                const struct transfer_soa *soa, int64_t now) {
   zone->has_data = true;
   zone->soa = *soa;
-  return secondary_zone_confirmed(zone, now);
+  secondary_zone_confirmed(zone, now);
+  /* There is a newer version still, so the refresh time is not waited for. */
+  int64_t retry_at = now + jitter(zone, retry_ms(zone));
+  if (transfer_serial_newer(zone->told, soa->serial) && retry_at < zone->next_at)
+    zone->next_at = retry_at;
+  return SECONDARY_IDLE;
 }
 
 enum secondary_step secondary_zone_confirmed(struct secondary_zone *zone, int64_t now) {
@@ -158,10 +193,8 @@ enum secondary_step secondary_zone_failed(struct secondary_zone *zone, int64_t n
 
 bool secondary_zone_notify(struct secondary_zone *zone, unsigned primary, bool has_serial,
                            uint32_t serial, int64_t now) {
-  enum secondary_state state = secondary_zone_state(zone, now);
-  bool alive = state == SECONDARY_CURRENT || state == SECONDARY_STALE;
   /* RFC 1996 section 3.7: the SOA is a hint, which can spare a query. */
-  if (alive && has_serial && !transfer_serial_newer(serial, zone->soa.serial))
+  if (is_alive(zone, now) && has_serial && !transfer_serial_newer(serial, zone->soa.serial))
     return false;
   if (zone->step != SECONDARY_IDLE) {
     zone->notified = true;

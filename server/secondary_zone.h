@@ -32,6 +32,14 @@ enum secondary_state {
   SECONDARY_EXPIRED, /* must not be served any more */
 };
 
+/* How the serial of a primary stands to that of our data (RFC 1982 section 3.2). */
+enum secondary_serial {
+  SECONDARY_NEWER, /* or we have nothing */
+  SECONDARY_SAME,
+  SECONDARY_OLDER,
+  SECONDARY_UNRELATED, /* half of the numbers away: neither newer nor older */
+};
+
 enum secondary_step { SECONDARY_IDLE, SECONDARY_ASK_SOA, SECONDARY_ASK_IXFR, SECONDARY_ASK_AXFR };
 
 struct secondary_zone {
@@ -42,6 +50,7 @@ struct secondary_zone {
   struct transfer_soa soa; /* of the data */
   int64_t refreshed_at;    /* when a primary last confirmed the data */
   int64_t next_at;         /* the next start; has no meaning while not idle */
+  uint32_t told;           /* the serial that the primary answered last */
   unsigned failures;       /* rounds over all primaries in a row without success */
 
   /* private */
@@ -74,6 +83,12 @@ enum secondary_step secondary_zone_start(struct secondary_zone *zone, int64_t no
 /* Makes the zone start at `now`, as an operator may wish. */
 void secondary_zone_refresh(struct secondary_zone *zone, int64_t now);
 
+enum secondary_serial secondary_zone_compare(const struct secondary_zone *zone, uint32_t serial);
+
+/* True if a transfer must be newer than the data.  Data that have expired are not served, so that
+ * older ones are better than they. */
+bool secondary_zone_only_newer(const struct secondary_zone *zone, int64_t now);
+
 /* The primary answered the SOA query. */
 enum secondary_step secondary_zone_soa(struct secondary_zone *zone, uint32_t serial, int64_t now);
 
@@ -83,6 +98,13 @@ enum secondary_step secondary_zone_fall_back(struct secondary_zone *zone);
 /* New data came and was accepted. */
 enum secondary_step secondary_zone_transferred(struct secondary_zone *zone,
                                                const struct transfer_soa *soa, int64_t now);
+
+/*
+ * A transfer was asked for, but its SOA has this serial, which is not newer.  Our own confirms the
+ * data, though the next primary is asked since a newer one was told.
+ */
+enum secondary_step secondary_zone_not_newer(struct secondary_zone *zone, uint32_t serial,
+                                             int64_t now);
 
 /* The primary confirmed the data that we have. */
 enum secondary_step secondary_zone_confirmed(struct secondary_zone *zone, int64_t now);

@@ -150,6 +150,11 @@ static const char *check_record(const struct transfer_in *t) {
   return NULL;
 }
 
+/* RFC 1982 and RFC 1034 section 4.3.5: a zone never goes back, whatever the primary told before. */
+static bool must_not_be_taken(const struct transfer_in *t) {
+  return t->limits.only_newer && !transfer_serial_newer(t->soa.serial, t->have);
+}
+
 static enum transfer_result take_first(struct transfer_in *t, char *why) {
   if (t->rr.type != TYPE_SOA)
     return fail(why, "the first record is not the SOA");
@@ -164,6 +169,8 @@ static enum transfer_result take_first(struct transfer_in *t, char *why) {
     t->state = SECOND;
     return TRANSFER_MORE;
   }
+  if (must_not_be_taken(t))
+    return TRANSFER_UP_TO_DATE;
   t->state = FULL;
   return keep(t, TRANSFER_ADD) ? TRANSFER_MORE : out_of_memory(why);
 }
@@ -215,7 +222,10 @@ static enum transfer_result start_step(struct transfer_in *t, uint32_t serial, c
 
 static enum transfer_result take_second(struct transfer_in *t, char *why) {
   uint32_t serial = transfer_soa_read(t->rr.rdata, t->rr.rdata_len).serial;
-  if (t->rr.type != TYPE_SOA || (serial == t->soa.serial && serial != t->have))
+  bool whole = t->rr.type != TYPE_SOA || (serial == t->soa.serial && serial != t->have);
+  if (whole && must_not_be_taken(t))
+    return TRANSFER_UP_TO_DATE;
+  if (whole)
     return start_full(t, why);
   if (!transfer_serial_newer(t->soa.serial, t->have))
     return fail(why, "changes lead from serial %u back to %u", t->have, t->soa.serial);

@@ -22,12 +22,13 @@ enum { TRANSFER_IN_WHY = 256 };
 struct transfer_in_limits {
   uint64_t records;
   uint64_t octets; /* of messages */
+  bool only_newer; /* a whole zone too must be newer than what we have */
 };
 
 enum transfer_result {
   TRANSFER_MORE,       /* the response goes on */
   TRANSFER_DONE,       /* complete */
-  TRANSFER_UP_TO_DATE, /* IXFR: the primary has nothing newer */
+  TRANSFER_UP_TO_DATE, /* the primary has nothing newer: IXFR, or with `only_newer` */
   TRANSFER_FALL_BACK,  /* IXFR: this primary cannot do it, ask for AXFR */
   TRANSFER_FAILED,     /* broken: drop it all */
 };
@@ -53,7 +54,7 @@ struct transfer_in {
   uint8_t apex[NAME_BUF];
   uint16_t id;
   uint16_t qtype;
-  uint32_t have; /* the serial that we asked for changes from */
+  uint32_t have; /* the serial of ours, from which changes lead */
   uint32_t step; /* incremental: the serial that the changes so far lead to */
   int state;
   size_t cap;
@@ -67,7 +68,8 @@ struct transfer_in {
 
 /*
  * Starts with a request of `qtype` (AXFR or IXFR, server/wire.h) and `id` for the zone `apex` (wire
- * format); `have` is the serial of the IXFR request.  transfer_in_close() frees everything.
+ * format); `have` is the serial of the IXFR request, or of what we have.  transfer_in_close() frees
+ * everything.
  */
 void transfer_in_init(struct transfer_in *t, const uint8_t *apex, uint16_t qtype, uint16_t id,
                       uint32_t have, const struct transfer_in_limits *limits);

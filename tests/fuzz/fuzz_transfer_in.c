@@ -19,7 +19,7 @@ enum { ID = 4711, RECORDS_MAX = 10000, OCTETS_MAX = 1 << 20 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const uint8_t apex[NAME_BUF] = "\7example";
-static const struct transfer_in_limits limits = {RECORDS_MAX, OCTETS_MAX};
+static const struct transfer_in_limits limits = {.records = RECORDS_MAX, .octets = OCTETS_MAX};
 
 static void require(bool condition) {
   if (!condition)

@@ -5,7 +5,7 @@
 #include "zones/compile.h"
 #include "zones/image.h"
 
-static const struct transfer_in_limits no_limits = {0, 0};
+static const struct transfer_in_limits no_limits = {.records = 0};
 
 /* A transfer of one message that is complete. */
 static void receive(struct transfer_in *t, uint16_t qtype, uint32_t have, const char *records) {

@@ -31,7 +31,7 @@ TestSuite(secondary_store, .init = init, .fini = fini);
 
 /* Saves the zone with this serial. */
 static struct secondary_info save(const char *records) {
-  static const struct transfer_in_limits no_limits = {0, 0};
+  static const struct transfer_in_limits no_limits = {.records = 0};
   static struct message m;
   static struct transfer_in t;
   struct secondary_model model;

@@ -132,6 +132,66 @@ Test(secondary_zone, after_a_restart) {
   cr_assert_eq(secondary_zone_state(&z, 50 * S), SECONDARY_EXPIRED);
 }
 
+/* ---- serials (RFC 1982) -----------------------------------------------------------------------
+ */
+
+Test(secondary_zone, how_serials_stand_to_ours) {
+  struct secondary_zone z = filled();
+  static const struct {
+    uint32_t serial;
+    enum secondary_serial want;
+  } cases[] = {{10, SECONDARY_SAME},
+               {11, SECONDARY_NEWER},
+               {10 + 0x7fffffffu, SECONDARY_NEWER},
+               {10 + 0x80000000u, SECONDARY_UNRELATED},
+               {10 + 0x80000001u, SECONDARY_OLDER},
+               {9, SECONDARY_OLDER},
+               {4294967295u, SECONDARY_OLDER}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    cr_expect_eq(secondary_zone_compare(&z, cases[i].serial), cases[i].want, "%zu", i);
+  z.has_data = false;
+  cr_expect_eq(secondary_zone_compare(&z, 9), SECONDARY_NEWER);
+}
+
+Test(secondary_zone, an_unrelated_serial_confirms_nothing) {
+  struct secondary_zone z = filled();
+  secondary_zone_start(&z, 100 * S);
+  cr_assert_eq(secondary_zone_soa(&z, 10 + 0x80000000u, 100 * S), SECONDARY_ASK_SOA);
+  cr_assert_eq(secondary_zone_soa(&z, 10 + 0x80000000u, 100 * S), SECONDARY_IDLE);
+  cr_assert_eq(z.refreshed_at, 0);
+  cr_assert_eq(z.failures, 1u);
+}
+
+Test(secondary_zone, a_transfer_that_is_not_newer_sends_to_the_next_primary) {
+  static const uint32_t serials[] = {10, 9, 10 + 0x80000000u};
+  for (size_t i = 0; i < sizeof serials / sizeof *serials; i++) {
+    struct secondary_zone z = filled();
+    secondary_zone_start(&z, 100 * S);
+    cr_assert_eq(secondary_zone_soa(&z, 11, 100 * S), SECONDARY_ASK_IXFR);
+    cr_assert(secondary_zone_only_newer(&z, 100 * S));
+    cr_assert_eq(secondary_zone_not_newer(&z, serials[i], 101 * S), SECONDARY_ASK_SOA);
+    cr_assert_eq(z.primary, 1u);
+    cr_assert_eq(z.refreshed_at, i == 0 ? 101 * S : 0);
+    cr_assert_eq(secondary_zone_soa(&z, 11, 101 * S), SECONDARY_ASK_IXFR);
+    cr_assert_eq(secondary_zone_fall_back(&z), SECONDARY_ASK_AXFR);
+    cr_assert_eq(secondary_zone_not_newer(&z, serials[i], 102 * S), SECONDARY_IDLE);
+    cr_assert_eq(z.soa.serial, 10u);
+    cr_assert_eq(z.next_at, 122 * S); /* retry */
+  }
+}
+
+Test(secondary_zone, an_expired_zone_takes_what_is_there) {
+  struct secondary_zone z = filled();
+  secondary_zone_start(&z, 2000 * S);
+  cr_assert_eq(secondary_zone_soa(&z, 11, 2000 * S), SECONDARY_ASK_IXFR);
+  cr_assert(!secondary_zone_only_newer(&z, 2000 * S));
+  cr_assert_eq(secondary_zone_not_newer(&z, 9, 2000 * S), SECONDARY_ASK_AXFR);
+  struct transfer_soa old = with_serial(9);
+  cr_assert_eq(secondary_zone_transferred(&z, &old, 2001 * S), SECONDARY_IDLE);
+  cr_assert_eq(secondary_zone_state(&z, 2001 * S), SECONDARY_CURRENT);
+  cr_assert_leq(z.next_at, 2021 * S); /* 11 is somewhere: the retry time, not that of refresh */
+}
+
 /* ---- NOTIFY -----------------------------------------------------------------------------------
  */
 

@@ -2,7 +2,7 @@
 /* The stream of a transfer: what is taken, what is refused. */
 #include "transfer_helper.h"
 
-static const struct transfer_in_limits no_limits = {0, 0};
+static const struct transfer_in_limits no_limits = {.records = 0};
 
 /* One message with `records`, and a question unless `qtype` is 0. */
 static enum transfer_result give(struct transfer_in *t, unsigned qtype, const char *records,
@@ -46,6 +46,37 @@ static void expect_changes(const struct transfer_in *t, const char *const *want,
   } while (0)
 
 #define BODY "example. 3600 IN NS ns.example.\nns.example. 60 IN A 192.0.2.1\n"
+
+/* ---- serials ----------------------------------------------------------------------------------
+ */
+
+Test(transfer_in, only_newer) {
+  static const struct {
+    uint16_t qtype;
+    const char *records;
+    enum transfer_result want;
+  } cases[] = {
+      {TYPE_AXFR, SOA(6) BODY SOA(6), TRANSFER_DONE},
+      {TYPE_AXFR, SOA(5) BODY SOA(5), TRANSFER_UP_TO_DATE},
+      {TYPE_AXFR, SOA(4), TRANSFER_UP_TO_DATE}, /* no more of it is wanted */
+      {TYPE_AXFR, SOA(2147483653) BODY SOA(2147483653), TRANSFER_UP_TO_DATE},
+      {TYPE_AXFR, SOA(2147483652) BODY SOA(2147483652), TRANSFER_DONE},
+      {TYPE_IXFR, SOA(6) BODY SOA(6), TRANSFER_DONE},
+      {TYPE_IXFR, SOA(5) BODY SOA(5), TRANSFER_UP_TO_DATE},
+      {TYPE_IXFR, SOA(4) BODY SOA(4), TRANSFER_UP_TO_DATE},
+      {TYPE_IXFR, SOA(4) SOA(4), TRANSFER_UP_TO_DATE},
+      {TYPE_IXFR, SOA(4), TRANSFER_UP_TO_DATE},
+      {TYPE_IXFR, SOA(4) SOA(5) SOA(4) SOA(4), TRANSFER_FAILED}, /* changes that lead back */
+  };
+  const struct transfer_in_limits limits = {.only_newer = true};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct transfer_in t;
+    char why[TRANSFER_IN_WHY] = "";
+    start_transfer(&t, "example.", cases[i].qtype, 5, limits);
+    cr_expect_eq(give(&t, cases[i].qtype, cases[i].records, why), cases[i].want, "%zu: %s", i, why);
+    transfer_in_close(&t);
+  }
+}
 
 /* ---- AXFR -------------------------------------------------------------------------------------
  */
