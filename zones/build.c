@@ -13,6 +13,7 @@
 #include "zones/image.h"
 #include "zones/records.h"
 #include "zones/serial.h"
+#include "zones/zone_check.h"
 
 enum {
   MANIFEST_FORMAT = 1,
@@ -223,19 +224,8 @@ static size_t count_names(const struct model_zone *zone) {
   size_t names = 0;
   for (size_t i = 0; i < zone->rr_count; i++)
     names += i == 0 || !name_equal(zone->rrs[i].owner, zone->rrs[i - 1].owner);
-  for (size_t d = 0; d < zone->domain_count; d++) {
-    const uint8_t *owner = zone->domains[d].steer->owner;
-    size_t low = 0;
-    size_t high = zone->rr_count;
-    while (low < high) {
-      size_t middle = low + (high - low) / 2;
-      if (name_compare(zone->rrs[middle].owner, owner) < 0)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    names += low == zone->rr_count || !name_equal(zone->rrs[low].owner, owner);
-  }
+  for (size_t d = 0; d < zone->domain_count; d++)
+    names += zone_check_find(zone, zone->domains[d].steer->owner, 0) == NULL;
   return names;
 }
 

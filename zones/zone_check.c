@@ -2,24 +2,20 @@
 #include "zones/zone_check.h"
 
 #include "base/name.h"
+#include "base/search.h"
 #include "zones/record.h"
 
 static bool is_apex(const struct model_zone *zone, const uint8_t *name) {
   return name_equal(zone->apex, name);
 }
 
+static int compare_to_owner(const void *owner, const void *rr) {
+  return name_compare(owner, ((const struct model_rr *)rr)->owner);
+}
+
 /* Index of the first record whose owner is not before `owner`. */
 static size_t lower_bound(const struct model_zone *zone, const uint8_t *owner) {
-  size_t low = 0;
-  size_t high = zone->rr_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (name_compare(zone->rrs[middle].owner, owner) < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return search_first(owner, zone->rrs, zone->rr_count, sizeof *zone->rrs, compare_to_owner);
 }
 
 const struct model_rr *zone_check_find(const struct model_zone *zone, const uint8_t *owner,

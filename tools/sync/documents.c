@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "tools/sync/run.h"
 
 /* Objects of steered names, those of one name side by side and in their order. */
@@ -27,18 +28,13 @@ static void open_owned(struct owned *owned, const struct provider_objects *objec
     qsort(owned->items, owned->count, sizeof *owned->items, compare_owned);
 }
 
+static int compare_to_domain(const void *domain, const void *item) {
+  return strcmp(domain, (*(const struct provider_object *const *)item)->domain);
+}
+
 /* Position of the first object of the domain, or of a later one. */
 static size_t first_of(const struct owned *owned, const char *domain) {
-  size_t low = 0;
-  size_t high = owned->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (strcmp(owned->items[middle]->domain, domain) < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return search_first(domain, owned->items, owned->count, sizeof *owned->items, compare_to_domain);
 }
 
 /* The document that the objects of one domain stand for, or NULL. */

@@ -152,25 +152,19 @@ static bool is_of(const struct provider_object *object, const char *mark) {
   return object && object->owner && strcmp(object->owner, mark) == 0;
 }
 
-/* What the plan makes of an object as read: gone, or no longer another's. */
-static const struct sync_item *item_of(const struct sync_item *const *sorted, size_t count,
-                                       const struct provider_object *old) {
-  size_t low = 0;
-  size_t high = count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (sorted[middle]->old < old)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < count && sorted[low]->old == old ? sorted[low] : NULL;
-}
-
 static int compare_old(const void *a, const void *b) {
   const struct sync_item *const *x = a;
   const struct sync_item *const *y = b;
   return ((*x)->old > (*y)->old) - ((*x)->old < (*y)->old);
+}
+
+/* What the plan makes of an object as read: gone, or no longer another's. */
+static const struct sync_item *item_of(const struct sync_item *const *sorted, size_t count,
+                                       const struct provider_object *old) {
+  const struct sync_item wanted = {.old = old};
+  const struct sync_item *key = &wanted;
+  const struct sync_item *const *found = bsearch(&key, sorted, count, sizeof *sorted, compare_old);
+  return found ? *found : NULL;
 }
 
 /* Gathers the RRsets that are ours when all that is not held back is done, and those that go by it.

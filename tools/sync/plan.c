@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 /* The objects of one side in the order of their keys, and of their names. */
 struct index {
   const struct provider_object **by_key;
@@ -62,18 +64,13 @@ static const struct provider_object *index_find(const struct index *index, const
   return found ? *found : NULL;
 }
 
+static int compare_to_name(const void *name, const void *item) {
+  return strcmp(name, (*(const struct provider_object *const *)item)->name);
+}
+
 /* Position of the first object with this name or a later one. */
 static size_t index_lower(const struct index *index, const char *name) {
-  size_t low = 0;
-  size_t high = index->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (strcmp(index->by_name[middle]->name, name) < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return search_first(name, index->by_name, index->count, sizeof *index->by_name, compare_to_name);
 }
 
 /* ---- what an object is ---------------------------------------------------------------------- */
