@@ -17,21 +17,30 @@
 
 enum { REPLY_LIMIT = 256 << 20 }; /* bytes */
 
-static const char default_socket[] = "/run/sluice/control.sock";
-
-const char *client_socket(const char *given, const char *settings) {
+const char *client_find(const struct client_place *place, const char *given, const char *settings) {
   static char path[4096];
   struct machine machine;
   if (given)
     return given;
-  const char *variable = getenv("SLUICE_SOCKET");
+  const char *variable = getenv(place->variable);
   if (variable && *variable)
     return variable;
   if (!machine_read(&machine, settings))
     return NULL;
-  snprintf(path, sizeof path, "%s", machine.control ? machine.control : default_socket);
+  const char *set = place->set(&machine);
+  snprintf(path, sizeof path, "%s", set ? set : place->otherwise);
   machine_close(&machine);
   return path;
+}
+
+static const char *server_socket(const struct machine *machine) {
+  return machine->control;
+}
+
+const char *client_socket(const char *given, const char *settings) {
+  static const struct client_place place = {"SLUICE_SOCKET", server_socket,
+                                            "/run/sluice/control.sock"};
+  return client_find(&place, given, settings);
 }
 
 /* Returns a connected socket, or -1 with a reason. */

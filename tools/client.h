@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 
+#include "tools/machine.h"
+
 /* The option table's line for --socket. */
 #define CLIENT_SOCKET_HELP                                                                         \
   "the server's control socket (default:\n$SLUICE_SOCKET, `control:` of the settings,\n"           \
@@ -29,11 +31,21 @@ enum client_result {
 enum client_result client_try(const char *path, const json_t *request, unsigned seconds,
                               json_t **reply, char *why);
 
+/* Where a program's control socket is said to be. */
+struct client_place {
+  const char *variable; /* of the environment */
+  const char *(*set)(const struct machine *machine);
+  const char *otherwise;
+};
+
 /*
- * The control socket's path: `given`, else $SLUICE_SOCKET, else `control:` of the settings file
+ * The control socket's path: `given`, else that of the environment, else that of the settings file
  * (NULL: the default one, if it exists), else the default.  Static storage; NULL after an error was
  * printed (only the settings can be wrong, and only where they are needed).
  */
+const char *client_find(const struct client_place *place, const char *given, const char *settings);
+
+/* That of the server: $SLUICE_SOCKET, `control:`. */
 const char *client_socket(const char *given, const char *settings);
 
 /* The exit status that a reply asks for; prints its error. */

@@ -22,6 +22,7 @@ struct arguments {
   const char *down;
   const char *disabled;
   const char *socket;
+  const char *settings;
   bool json;
   enum steer_type type;
   struct geo_address address;
@@ -159,11 +160,14 @@ static int explain_offline(const struct arguments *args) {
 
 static int explain_online(const struct arguments *args) {
   char domain[NAME_MAX_TEXT];
-  int status = names_resolve_at_server(args->socket, args->domain, domain);
+  const char *socket = client_socket(args->socket, args->settings);
+  if (!socket)
+    return CLI_FAILED;
+  int status = names_resolve_at_server(socket, args->domain, domain);
   if (status != CLI_DONE)
     return status;
   json_t *reply;
-  status = client_call(args->socket,
+  status = client_call(socket,
                        json_pack("{s:s, s:s, s:s, s:s}", "command", "explain", "domain", domain,
                                  "client", args->client, "type",
                                  args->type == STEER_AAAA ? "AAAA" : "A"),
@@ -197,8 +201,8 @@ static int check_arguments(struct arguments *args) {
   if (args->type_text && strcasecmp(args->type_text, "A") && strcasecmp(args->type_text, "AAAA"))
     return cli_usage("the type %s is not steered; write --type A or --type AAAA", args->type_text);
   args->type = args->type_text && !strcasecmp(args->type_text, "AAAA") ? STEER_AAAA : STEER_A;
-  if (args->config && args->socket)
-    return cli_usage("--config works without a server; leave out --socket");
+  if (args->config && (args->socket || args->settings))
+    return cli_usage("--config works without a server; leave out --socket and -c");
   if (!args->config && (args->geo || args->asn || args->down || args->disabled))
     return cli_usage("--geo, --asn, --down and --disabled work without a server; add --config DIR");
   return CLI_DONE;
@@ -211,6 +215,7 @@ int command_explain(int argc, char **argv) {
       {"type", "TYPE", "A (default) or AAAA", &args.type_text, NULL},
       {"json", NULL, "print JSON", NULL, &args.json},
       {"socket", "PATH", CLIENT_SOCKET_HELP, &args.socket, NULL},
+      {"settings", "FILE", MACHINE_HELP, &args.settings, NULL},
       {"config", "DIR", "work on a configuration, without a server", &args.config, NULL},
       {"geo", "FILE", "location database (with --config)", &args.geo, NULL},
       {"asn", "FILE", "AS number database (with --config)", &args.asn, NULL},

@@ -12,7 +12,8 @@ int command_health(int argc, char **argv) {
   static const struct cli_group group = {
       .name = "sluice health",
       .about = "Without a command it lists what is checked, and what came of it;\n"
-               "[--domain DOMAIN[/ENDPOINT]] for some of it, [--json], [--socket PATH].",
+               "[--domain DOMAIN[/ENDPOINT]] for some of it, [--json], [--socket PATH],\n"
+               "[-c FILE].",
       .commands = commands,
       .count = CLI_COUNT(commands),
       .plain = health_list,

@@ -2,39 +2,26 @@
 #include "tools/health_client.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "tools/cli.h"
 #include "tools/client.h"
-#include "tools/machine.h"
 
-static const char default_socket[] = "/run/sluice/healthd.sock";
-
-/* NULL after an error was printed. */
-static const char *find_socket(const char *given) {
-  static char path[4096];
-  struct machine machine;
-  if (given)
-    return given;
-  const char *variable = getenv("SLUICE_HEALTHD_SOCKET");
-  if (variable && *variable)
-    return variable;
-  if (!machine_read(&machine, NULL))
-    return NULL;
-  snprintf(path, sizeof path, "%s", machine.healthd ? machine.healthd : default_socket);
-  machine_close(&machine);
-  return path;
+static const char *checker_socket(const struct machine *machine) {
+  return machine->healthd;
 }
 
-int health_call(const char *socket_path, json_t *request, json_t **reply) {
-  char why[CLIENT_WHY] = "out of memory";
+const char *health_socket(const char *given, const char *settings) {
+  static const struct client_place place = {"SLUICE_HEALTHD_SOCKET", checker_socket,
+                                            "/run/sluice/healthd.sock"};
+  return client_find(&place, given, settings);
+}
+
+int health_call(const char *path, json_t *request, json_t **reply) {
+  char why[CLIENT_WHY];
   *reply = NULL;
-  const char *path = find_socket(socket_path);
-  if (!path || !request) {
-    if (!request)
-      cli_error("out of memory");
-    json_decref(request);
+  if (!request) {
+    cli_error("out of memory");
     return CLI_FAILED;
   }
   enum client_result result = client_try(path, request, CLIENT_WAIT, reply, why);

@@ -13,8 +13,11 @@
   "the checker's control socket (default:\n$SLUICE_HEALTHD_SOCKET, `control:` in section\n"        \
   "`healthd:` of the settings, else\n/run/sluice/healthd.sock)"
 
-/* As client_call(), to the checker. */
-int health_call(const char *socket_path, json_t *request, json_t **reply);
+/* As client_socket(), that of the checker. */
+const char *health_socket(const char *given, const char *settings);
+
+/* As client_call(), to the checker at that path. */
+int health_call(const char *path, json_t *request, json_t **reply);
 
 enum { HEALTH_TIME = 48 };
 

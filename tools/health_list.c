@@ -7,6 +7,7 @@
 #include "tools/cli.h"
 #include "tools/health.h"
 #include "tools/health_client.h"
+#include "tools/machine.h"
 #include "tools/wrap.h"
 
 enum { INDENT = 9, USERS_SHOWN = 5, WHAT = 300 };
@@ -159,11 +160,13 @@ static int collect(const char *socket, const char *domain, json_t **all) {
 
 int health_list(int argc, char **argv) {
   const char *socket = NULL;
+  const char *settings = NULL;
   const char *domain = NULL;
   bool json = false;
   const struct cli_option options[] = {
       {"domain", "DOMAIN", "only checks of this domain (or DOMAIN/ENDPOINT)", &domain, NULL},
       {"socket", "PATH", HEALTH_SOCKET_HELP, &socket, NULL},
+      {"settings", "FILE", MACHINE_HELP, &settings, NULL},
       {"json", NULL, "print JSON", NULL, &json},
   };
   const struct cli_spec spec = {
@@ -184,6 +187,9 @@ int health_list(int argc, char **argv) {
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
   json_t *status;
   json_t *checks = NULL;
+  socket = health_socket(socket, settings);
+  if (!socket)
+    return CLI_FAILED;
   int result = health_call(socket, json_pack("{s:s}", "command", "status"), &status);
   if (result == CLI_DONE)
     result = collect(socket, domain, &checks);

@@ -6,6 +6,7 @@
 #include "tools/cli.h"
 #include "tools/health.h"
 #include "tools/health_client.h"
+#include "tools/machine.h"
 #include "tools/wrap.h"
 
 enum { INDENT = 9, WHAT = 300, PHASES_TEXT = 400 };
@@ -39,9 +40,11 @@ static void print_result(const json_t *result) {
 
 int health_test(int argc, char **argv) {
   const char *socket = NULL;
+  const char *settings = NULL;
   bool json = false;
   const struct cli_option options[] = {
       {"socket", "PATH", HEALTH_SOCKET_HELP, &socket, NULL},
+      {"settings", "FILE", MACHINE_HELP, &settings, NULL},
       {"json", NULL, "print JSON", NULL, &json},
   };
   const struct cli_spec spec = {
@@ -62,6 +65,9 @@ int health_test(int argc, char **argv) {
   if (next != CLI_GO_ON)
     return next == CLI_EXIT_DONE ? CLI_DONE : CLI_USAGE;
   json_t *reply;
+  socket = health_socket(socket, settings);
+  if (!socket)
+    return CLI_FAILED;
   int status = health_call(socket, health_where("test", argv[1]), &reply);
   if (status != CLI_DONE)
     return status;

@@ -231,6 +231,7 @@ def test_one_settings_file_for_check_and_server(make_config, tmp_path):
     try:
         server.wait_log(r"\bready\b")
         assert "example.com." in sluicelib.sluice("status", "--socket", tmp_path / "sock").stdout
+        assert "3 priority  level 1" in sluicelib.sluice("explain", "cdn", "--client", "::1", "-c", settings).stdout
         server.stop()
     finally:
         server.kill()

@@ -104,6 +104,26 @@ def test_without_a_checker(tmp_path):
     assert "override" in sluicelib.sluice("health", "--help").stdout
 
 
+def test_the_settings_tell_the_socket(healthd, tmp_path, monkeypatch):
+    settings = tmp_path / "sluice.yaml"
+    settings.write_text(f"data: {healthd.data}\nhealthd: {{control: {healthd.control}}}\n")
+    assert "2: 1 up, 1 down" in sluicelib.sluice("health", "-c", settings).stdout
+    assert "127.0.0.12" not in sluicelib.sluice("health", "--settings", settings, "--domain", "cdn/good").stdout
+    assert "good: 127.0.0.11" in sluicelib.sluice("health", "test", "cdn/good", "-c", settings).stdout
+    assert "-c FILE" in sluicelib.sluice("health", "--help").stdout
+    assert "-c FILE" in sluicelib.sluice("health", "test", "--help").stdout
+    # What is nearer wins, and then the file is not even read.
+    settings.write_text("healthd:\n  control: [x]\n")
+    for command in (["health"], ["health", "test", "cdn/good"]):
+        done = sluicelib.sluice(*command, "-c", settings, status=1)
+        assert done.stderr == f"sluice: {settings}:2:12: `control` must be a single text\n"
+        sluicelib.sluice(*command, "-c", settings, "--socket", healthd.control)
+    missing = tmp_path / "none.yaml"
+    assert str(missing) in sluicelib.sluice("health", "-c", missing, status=1).stderr
+    monkeypatch.setenv("SLUICE_HEALTHD_SOCKET", healthd.control)
+    sluicelib.sluice("health", "-c", missing)
+
+
 # ---- the control socket ----------------------------------------------------------------------------
 
 
