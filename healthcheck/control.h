@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checker's control socket (base/control_socket.h): a client sends one JSON object in a line
- * and gets one JSON object in a line, as on the server's (server/control.h).
- *
- * Request: {"command": NAME, ...}.  Reply: {"ok": true, ...} or {"ok": false, "error": "one line",
- * "code": 1|2|3} where code is the exit status that the command line tool should give.
+ * The checker's control socket (base/control_commands.h).
  *
  *   status    -> {"pid","uptime": seconds,"build": name|null,"checks": N,"subjects": N,
  *                 "domains": N,"states": {"up","down","unknown","held"},"isolated": bool,
@@ -25,27 +21,17 @@
  *   stop      -> replies, then the checker saves its state and exits 0
  *
  * Domain names are absolute, with or without the final dot, or without the default zone (or any
- * other end, where it is clear what is meant).  Peers are trusted by their Unix credentials
- * (SO_PEERCRED): root, the checker's own user, and members of the configured group.  A request of
- * more than 64 KiB, or one not finished in 10 s, closes the connection.
+ * other end, where it is clear what is meant).
  */
 #ifndef SLUICE_HEALTHCHECK_CONTROL_H
 #define SLUICE_HEALTHCHECK_CONTROL_H
 
-#include "base/control_socket.h"
+#include "base/control_commands.h"
 #include "healthcheck/engine.h"
 
-enum { HEALTH_CONTROL_WHY = CONTROL_SOCKET_WHY };
-
-struct health_control;
-
-/* Listens at `path` (mode 0660) on the loop; NULL with a reason in `why` (HEALTH_CONTROL_WHY
- * octets).  `group` may be NULL.  `on_stop` is called for the command of that name. */
-struct health_control *health_control_open(uv_loop_t *loop, const char *path, const char *group,
-                                           struct engine *engine, void (*on_stop)(void *arg),
-                                           void *arg, char *why);
-
-/* Before engine_close(). */
-void health_control_close(struct health_control *control);
+/* Listens at `path`; `group` may be NULL.  NULL with a reason in `why` (CONTROL_SOCKET_WHY octets).
+ * control_commands_close() before engine_close(). */
+struct control_commands *health_control_open(struct service *service, const char *path,
+                                             const char *group, struct engine *engine, char *why);
 
 #endif

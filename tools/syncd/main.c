@@ -5,12 +5,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uv.h>
 
-#include "base/supervisor.h"
+#include "base/log.h"
+#include "base/service.h"
 #include "tools/syncd/control.h"
 #include "tools/syncd/engine.h"
 
@@ -31,76 +30,31 @@ static const char help[] =
     "  sluice-syncd -c /etc/sluice/sluice.yaml\n";
 
 struct program {
-  uv_loop_t loop;
-  uv_signal_t terminate, interrupt;
-  uv_timer_t watchdog;
+  struct service service;
   struct engine *engine;
-  struct syncd_control *control;
+  struct control_commands *control;
 };
 
-static void stop(void *arg) {
-  struct program *program = arg;
-  uv_stop(&program->loop); /* what is left is done outside of the loop's callbacks */
-}
-
-static void on_signal(uv_signal_t *handle, int number) {
-  (void)number;
-  stop(handle->data);
-}
-
-static void on_watchdog(uv_timer_t *timer) {
-  (void)timer;
-  supervisor_alive();
-}
-
-static bool open_handles(struct program *program) {
-  uv_signal_t *handles[] = {&program->terminate, &program->interrupt};
-  const int numbers[] = {SIGTERM, SIGINT};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    if (uv_signal_init(&program->loop, handles[i]) != 0)
-      return false;
-    handles[i]->data = program;
-    if (uv_signal_start(handles[i], on_signal, numbers[i]) != 0)
-      return false;
-  }
-  uv_timer_init(&program->loop, &program->watchdog);
-  uint64_t every = supervisor_watchdog_ms();
-  return every == 0 || uv_timer_start(&program->watchdog, on_watchdog, every, every) == 0;
-}
-
 static bool open_parts(struct program *program, const struct syncd_settings *settings, char *why) {
-  program->engine = engine_open(&program->loop, settings, why);
+  program->engine = engine_open(&program->service.loop, settings, why);
   if (program->engine == NULL)
     return false;
-  program->control = syncd_control_open(&program->loop, settings->control, settings->group,
-                                        program->engine, stop, program, why);
+  program->control = syncd_control_open(&program->service, settings->control, settings->group,
+                                        program->engine, why);
   return program->control != NULL;
-}
-
-static void close_all(struct program *program) {
-  syncd_control_close(program->control);
-  engine_close(program->engine);
-  uv_close((uv_handle_t *)&program->terminate, NULL);
-  uv_close((uv_handle_t *)&program->interrupt, NULL);
-  uv_close((uv_handle_t *)&program->watchdog, NULL);
-  uv_run(&program->loop, UV_RUN_DEFAULT);
-  uv_loop_close(&program->loop);
 }
 
 static int run(const struct syncd_settings *settings) {
   static struct program program;
   char why[ENGINE_WHY];
-  if (uv_loop_init(&program.loop) != 0 || !open_handles(&program)) {
+  if (!service_open(&program.service, NULL, NULL)) {
     log_error("out of memory");
     return EXIT_FAILURE;
   }
   bool ok = open_parts(&program, settings, why);
   if (ok) {
     log_info("ready");
-    supervisor_ready("keeping providers level");
-    uv_run(&program.loop, UV_RUN_DEFAULT);
-    log_info("stopping");
-    supervisor_stopping();
+    service_run(&program.service, "keeping providers level");
     engine_save(program.engine);
     /* A request to a provider may take long; its job is in the queue and will be done again. */
     if (engine_is_busy(program.engine)) {
@@ -110,7 +64,9 @@ static int run(const struct syncd_settings *settings) {
   } else {
     log_error("%s", why);
   }
-  close_all(&program);
+  control_commands_close(program.control);
+  engine_close(program.engine);
+  service_close(&program.service);
   return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
