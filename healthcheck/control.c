@@ -11,7 +11,7 @@ static json_t *status(void *arg, const json_t *request) {
 }
 
 static void do_checks(void *arg, struct control_client *client, const json_t *request) {
-  const struct engine *engine = arg;
+  struct engine *engine = arg;
   char why[ENGINE_WHY];
   json_int_t from = json_integer_value(json_object_get(request, "from"));
   json_t *reply =
