@@ -331,6 +331,9 @@ static json_t *own_servers(void *self, const char *zone, struct provider_error *
   (void)zone;
   json_t *status = ask(self, json_pack("{s:s}", "command", "status"), error);
   json_t *list = json_incref(json_object_get(status, "listen"));
+  if (status && !list)
+    provider_fail(error, PROVIDER_GARBAGE, "%s: its server does not tell where it listens",
+                  ((const struct own *)self)->name);
   json_decref(status);
   return list;
 }

@@ -100,6 +100,10 @@ bool migrate_find(struct migrate_job *job, struct sync_run *run);
 /* Asks all of them (but those of provider `skip`, if not NULL) for the NS RRset and the zone's SOA.
  * False if one does not answer as it should; migrate_view_close() frees in each case. */
 bool migrate_look(struct migrate_job *job, const char *skip, struct migrate_view *view);
+
+/* The same, and both times they have to say the same: for what is to be the base of all that
+ * follows, since one of several servers behind an address may answer an older state. */
+bool migrate_look_twice(struct migrate_job *job, const char *skip, struct migrate_view *view);
 void migrate_view_close(struct migrate_view *view);
 
 /* The parent's NS RRset alone is asked for; and whether it says that the zone is signed. */

@@ -225,7 +225,7 @@ static bool check_all(struct migrate_job *job, struct sync_run *run) {
   json_decref(s->old); /* until more is known */
   s->old = apex ? apex : json_array();
   ok = ok && migrate_check_glue(job, run, s->new) && migrate_find(job, run) &&
-       migrate_look(job, s->to, &view) && find_old(job, run, from, &view) &&
+       migrate_look_twice(job, s->to, &view) && find_old(job, run, from, &view) &&
        take_view(job, &view) && check_signed(job);
   migrate_view_close(&view);
   return ok;

@@ -9,9 +9,10 @@
 
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
+#include "tools/sync/verify_private.h"
 #include "zones/record.h"
 
-enum { TYPE_DS = 43, WINDOW = 32, TTL_MAX = INT32_MAX };
+enum { TYPE_DS = 43, NXDOMAIN = 3, WINDOW = 32, TTL_MAX = INT32_MAX };
 
 /* ---- where they are ------------------------------------------------------------------------- */
 
@@ -39,6 +40,7 @@ bool migrate_host_add(struct migrate_job *job, struct migrate_host *host, const 
   char why[ASK_TEXT];
   struct ask_server *found = NULL;
   size_t count = 0;
+  job->passing = true; /* the resolver may know it later */
   if (!ask_resolve(text, &found, &count, why))
     return migrate_fail(job,
                         "%.200s: the name server %.200s cannot be found (%.200s); `servers: "
@@ -107,12 +109,15 @@ static const json_t *names_of(const struct migrate_state *s, const char *provide
   return strcmp(provider, s->to) == 0 ? s->new : NULL;
 }
 
-bool migrate_find(struct migrate_job *job, struct sync_run *run) {
+static void forget(struct migrate_job *job) {
   for (size_t i = 0; i < job->host_count; i++)
     migrate_host_close(&job->hosts[i]);
   free(job->hosts);
+  job->hosts = NULL;
   job->host_count = 0;
-  job->why[0] = '\0';
+}
+
+static bool find_all(struct migrate_job *job, struct sync_run *run) {
   job->hosts = calloc(run->target_count + 1, sizeof *job->hosts);
   if (!job->hosts)
     return migrate_fail(job, "out of memory");
@@ -129,6 +134,16 @@ bool migrate_find(struct migrate_job *job, struct sync_run *run) {
       return false;
   }
   return migrate_find_parent(job, run);
+}
+
+/* Some of them alone would look like all of them to a later step. */
+bool migrate_find(struct migrate_job *job, struct sync_run *run) {
+  forget(job);
+  job->why[0] = '\0';
+  bool ok = find_all(job, run);
+  if (!ok)
+    forget(job);
+  return ok;
 }
 
 struct migrate_host *migrate_host(struct migrate_job *job, const char *provider) {
@@ -209,9 +224,21 @@ static bool look_apex(struct migrate_job *job, const struct migrate_host *host, 
   return ok;
 }
 
+/* The SOA record of the zone in an answer, or NULL. */
+static const json_t *soa_in(const struct ask_answer *answer, const char *zone) {
+  size_t i;
+  const json_t *item;
+  json_array_foreach(answer->records, i, item) {
+    const char *name = json_string_value(json_object_get(item, "name"));
+    const char *type = json_string_value(json_object_get(item, "type"));
+    if (name && type && strcasecmp(name, zone) == 0 && strcmp(type, "SOA") == 0)
+      return item;
+  }
+  return NULL;
+}
+
 /* RFC 2308 section 5: the smaller of the SOA's TTL and its last field. */
-static uint32_t negative_ttl(const struct ask_answer *answer) {
-  const json_t *record = json_array_get(answer->records, 0);
+static uint32_t negative_ttl(const json_t *record) {
   const char *value = json_string_value(json_object_get(record, "value"));
   json_int_t ttl = json_integer_value(json_object_get(record, "ttl"));
   const char *last = value ? strrchr(value, ' ') : NULL;
@@ -224,13 +251,51 @@ static bool look_soa(struct migrate_job *job, const struct migrate_host *host, s
                      struct migrate_view *view) {
   struct ask_answer answer;
   bool ok = ask(job, host, i, RECORD_SOA, &answer);
-  if (ok && (!answer.authoritative || answer.rcode != 0 || json_array_size(answer.records) == 0)) {
+  const json_t *record = ok ? soa_in(&answer, job->zone) : NULL;
+  if (ok && (!answer.authoritative || answer.rcode != 0 || !record)) {
     job->passing = true;
     ok = migrate_fail(job, "%.200s: the name server %s gives no SOA record of %.255s", host->name,
                       host->servers[i].text, job->zone);
   }
-  uint32_t ttl = ok ? negative_ttl(&answer) : 0;
+  uint32_t ttl = ok ? negative_ttl(record) : 0;
   view->negative_ttl = ttl > view->negative_ttl ? ttl : view->negative_ttl;
+  ask_answer_close(&answer);
+  return ok;
+}
+
+/* What a name server says that does not know the parent zone, or not now, tells nothing of the
+ * child: neither that it has no delegation nor that it has no DS record. */
+static bool no_parent(struct migrate_job *job, size_t i, const struct ask_answer *answer) {
+  job->passing = true;
+  return migrate_fail(job, "the parent zone: the name server %s tells nothing of %.255s (%s)",
+                      job->parent.servers[i].text, job->zone,
+                      answer->rcode != 0 ? verify_rcode(answer->rcode)
+                      : answer->referral ? "it refers to others"
+                                         : "its answer is not authoritative");
+}
+
+/* An authoritative "there is none", or other records. */
+static bool is_final(const struct ask_answer *answer) {
+  return answer->authoritative && (answer->rcode == 0 || answer->rcode == NXDOMAIN);
+}
+
+/* The delegation as one of them has it.  *told false: it has the zone itself and answers from
+ * there, so that its delegation is not to be seen. */
+static bool look_delegation(struct migrate_job *job, size_t i, struct migrate_seen *seen,
+                            bool *told) {
+  struct ask_answer answer;
+  uint32_t ttl = 0;
+  bool ok = ask(job, &job->parent, i, RECORD_NS, &answer);
+  *told = ok && !(is_final(&answer) && json_array_size(answer.records) > 0);
+  json_t *set = *told ? ns_in(&answer, job->zone, &ttl) : NULL;
+  bool delegates = ok && answer.referral && json_array_size(set) > 0;
+  if (*told && !set)
+    ok = migrate_fail(job, "out of memory");
+  else if (*told && !delegates && !is_final(&answer))
+    ok = no_parent(job, i, &answer);
+  else if (*told && !migrate_seen_add(seen, set, ttl))
+    ok = migrate_fail(job, "out of memory");
+  json_decref(set);
   ask_answer_close(&answer);
   return ok;
 }
@@ -238,19 +303,10 @@ static bool look_soa(struct migrate_job *job, const struct migrate_host *host, s
 bool migrate_look_parent(struct migrate_job *job, struct migrate_seen *seen) {
   bool told = false;
   for (size_t i = 0; i < job->parent.count; i++) {
-    struct ask_answer answer;
-    uint32_t ttl = 0;
-    bool ok = ask(job, &job->parent, i, RECORD_NS, &answer);
-    /* One that has the zone itself answers from there: its delegation is not to be seen. */
-    bool hidden = ok && answer.authoritative && json_array_size(answer.records) > 0;
-    json_t *set = ok && !hidden ? ns_in(&answer, job->zone, &ttl) : NULL;
-    if (ok && !hidden && (!set || !migrate_seen_add(seen, set, ttl)))
-      ok = migrate_fail(job, "out of memory");
-    told = told || (ok && !hidden);
-    json_decref(set);
-    ask_answer_close(&answer);
-    if (!ok)
+    bool one;
+    if (!look_delegation(job, i, seen, &one))
       return false;
+    told = told || one;
   }
   if (told)
     return true;
@@ -267,6 +323,8 @@ bool migrate_look_signed(struct migrate_job *job, bool *is_signed) {
   for (size_t i = 0; i < job->parent.count; i++) {
     struct ask_answer answer;
     bool ok = ask(job, &job->parent, i, TYPE_DS, &answer);
+    if (ok && !is_final(&answer))
+      ok = no_parent(job, i, &answer);
     size_t k;
     const json_t *item;
     json_array_foreach(answer.records, k, item) {
@@ -304,6 +362,25 @@ void migrate_view_close(struct migrate_view *view) {
   json_decref(view->parent.all);
   json_decref(view->parent.any);
   *view = (struct migrate_view){0};
+}
+
+/* Nobody was asked, or both say the same. */
+static bool same(const struct migrate_seen *a, const struct migrate_seen *b) {
+  return (!a->any && !b->any) || (nameset_equal(a->all, b->all) && nameset_equal(a->any, b->any));
+}
+
+bool migrate_look_twice(struct migrate_job *job, const char *skip, struct migrate_view *view) {
+  struct migrate_view again = {0};
+  bool ok = migrate_look(job, skip, view) && migrate_look(job, skip, &again);
+  if (ok && (!same(&view->apex, &again.apex) || !same(&view->parent, &again.parent))) {
+    job->passing = true;
+    ok = migrate_fail(job,
+                      "the NS records of %.255s are not the same from one moment to the next: "
+                      "some name server answers an older state; try again later",
+                      job->zone);
+  }
+  migrate_view_close(&again);
+  return ok;
 }
 
 /* ---- answers beside each other -------------------------------------------------------------- */
@@ -358,6 +435,7 @@ static bool gather_all(struct migrate_job *job, const struct migrate_host *host,
   char why[ASK_TEXT] = "";
   g->answers = calloc(count + 1, sizeof *g->answers);
   g->failed = !g->answers;
+  job->passing = true;
   if (g->answers && !ask_many(&host->servers[server], questions, count, WINDOW, 0, gather, g, why))
     return migrate_fail(job, "%.200s: the name server %s: %.200s", host->name,
                         host->servers[server].text, why);

@@ -11,6 +11,7 @@
 #include "tools/sync/lock.h"
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
+#include "tools/sync/verify_private.h"
 #include "zones/record.h"
 
 enum { TIMEOUT_S = 2, TRIES = 2 };
@@ -81,15 +82,29 @@ static bool add_answer(struct migrate_job *job, const ldns_rr_list *list) {
   return true;
 }
 
-/* The NS RRset of a name, if it is the apex of a zone. */
-static ldns_rr_list *ask_zone(ldns_resolver *resolver, const ldns_rdf *name) {
+/* The NS RRset of a name, or NULL if it is not the apex of a zone.  False if nobody tells: a
+ * failure must not lead to the zone above the parent. */
+static bool ask_zone(struct migrate_job *job, ldns_resolver *resolver, const ldns_rdf *name,
+                     ldns_rr_list **list) {
   ldns_pkt *packet =
       ldns_resolver_query(resolver, name, LDNS_RR_TYPE_NS, LDNS_RR_CLASS_IN, LDNS_RD);
-  ldns_rr_list *list =
-      packet ? ldns_pkt_rr_list_by_name_and_type(packet, name, LDNS_RR_TYPE_NS, LDNS_SECTION_ANSWER)
+  bool heard = packet;
+  unsigned rcode = packet ? (unsigned)ldns_pkt_get_rcode(packet) : LDNS_RCODE_SERVFAIL;
+  bool ok = packet && !ldns_pkt_tc(packet) &&
+            (rcode == LDNS_RCODE_NOERROR || rcode == LDNS_RCODE_NXDOMAIN);
+  *list = ok ? ldns_pkt_rr_list_by_name_and_type(packet, name, LDNS_RR_TYPE_NS, LDNS_SECTION_ANSWER)
              : NULL;
   ldns_pkt_free(packet);
-  return list;
+  if (ok)
+    return true;
+  char *text = ldns_rdf2str(name);
+  job->passing = true;
+  migrate_fail(job,
+               "the resolver of the system does not tell the parent zone of %.255s (%s for %.255s "
+               "NS); name its name servers by --parent ADDRESS,...",
+               job->zone, heard ? verify_rcode(rcode) : "no answer", text ? text : "?");
+  free(text);
+  return false;
 }
 
 static bool find_by_resolver(struct migrate_job *job) {
@@ -107,11 +122,12 @@ static bool find_by_resolver(struct migrate_job *job) {
   ldns_resolver_set_retry(resolver, TRIES);
   ldns_resolver_set_defnames(resolver, false);
   ldns_resolver_set_dnsrch(resolver, false);
-  while (!list && name && ldns_dname_label_count(name) > 0) {
+  bool told = true;
+  while (told && !list && name && ldns_dname_label_count(name) > 0) {
     ldns_rdf *up = ldns_dname_left_chop(name);
     ldns_rdf_deep_free(name);
     name = up;
-    list = name ? ask_zone(resolver, name) : NULL;
+    told = !name || ask_zone(job, resolver, name, &list);
   }
   bool ok = list;
   if (ok) {
@@ -119,7 +135,7 @@ static bool find_by_resolver(struct migrate_job *job) {
     snprintf(job->parent_zone, sizeof job->parent_zone, "%.1000s", text ? text : "");
     free(text);
     ok = add_answer(job, list);
-  } else {
+  } else if (told) {
     migrate_fail(job,
                  "the resolver of the system does not tell the parent zone of %.255s; name its "
                  "name servers by --parent ADDRESS,...",
