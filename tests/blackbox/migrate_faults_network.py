@@ -1,33 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run as migrate_network.py, by test_migrate_faults.py: a migration in which every request to a provider
-(PowerDNS's API, transfers from and updates to Knot, also those of the parent zone) meets a fault once.
-Arguments: the scenario, an empty folder, the fault.
+"""Run as migrate_network.py, by test_migrate_faults.py: a migration in which requests to a provider (PowerDNS's,
+Route 53's and NS1's API, transfers from and updates to Knot and BIND, also those of the parent zone, questions to
+our server's control socket) meet a fault once each.  Arguments: the scenario, an empty folder, and the scenario's.
 
 Where a migration stands is told by its state file.  From each such place the command is run again and again,
 each time with the fault at the first request that has not met it there, until it is over: what a command that
-begins there would send until it comes to the next place is all hit."""
+begins there would send until it comes to the next place is all hit, or a fixed sample of it."""
 import collections
 import json
 import threading
 import time
+import zlib
 
 import dns.exception
-import dns.query
-import dns.xfr
-import dns.zone
 
 import faultlib
 import migrate_network
 import pdnslib
-import secondaries
 import sluicelib
 from migrate_network import ADDRESSES, KEY, NAMES, PARENT, PROVIDER, ZONE
+from migrate_places import PLACES, BindWorld
 
-DNS_MODES = {"429": "SERVFAIL", "500": "REFUSED", "503": "SERVFAIL", "denied": "REFUSED"}
 MIXED = ("429", "reset", "short", "503", "garbage", "denied", "close")  # one after the other
+ANY = ("before", "lost", "500", "after", "cut", "429", "reset", "short", "garbage", "denied", "close")
 MOST = 400  # runs
-FOREIGN = {"pdns": ("theirs." + ZONE, "A"), "knot": ("alien." + ZONE, "TXT"), "parent": ("other.example.", "TXT")}
-ADDRESS_OF = {name: address for kind, both in ADDRESSES.items() for name, address in zip(NAMES[kind], both)}
 
 
 class Labelled:
@@ -50,10 +46,11 @@ class Labelled:
 
 
 class Every:
-    """The fault, once for each request of each place."""
+    """The fault, once for each request of each place, or for one of `of` of them."""
 
-    def __init__(self, mode):
-        self.mode, self.met, self.place = mode, set(), None
+    def __init__(self, mode, of=1):
+        self.mode, self.of, self.met, self.place = mode, of, set(), None
+        self.modes = {"mixed": MIXED, "any": ANY}.get(mode, (mode,))
         self.well = collections.Counter()  # requests of this run that got their reply
 
     def begin(self, place):
@@ -63,10 +60,11 @@ class Every:
     def __call__(self, index, request):
         what = request.method, request.path
         key = self.place, what, self.well[what]
-        if self.mode and key not in self.met:
-            mode = MIXED[len(self.met) % len(MIXED)] if self.mode == "mixed" else self.mode
+        chosen = self.mode and zlib.crc32(repr((*self.place[:2], what, key[-1])).encode()) % self.of == 0
+        if chosen and key not in self.met:
+            mode = self.modes[len(self.met) % len(self.modes)]
             self.met.add(key)
-            return mode if request.path.startswith("/pdns") else DNS_MODES.get(mode, mode)
+            return PLACES[request.path.split("/")[1]].modes.get(mode, mode)
         self.well[what] += 1
         return None
 
@@ -89,14 +87,22 @@ class Watcher(threading.Thread):
             self.sets.add(named)
             if not named:
                 self.holes.append("no delegation")
+            address_of = {name: a for kind, both in ADDRESSES.items() for name, a in zip(NAMES[kind], both)}
             for name in named:
                 for owner, rdtype in self.QUESTIONS:
-                    self.ask(name, owner, rdtype)
+                    self.ask(name, address_of[name], owner, rdtype)
 
-    def ask(self, server, owner, rdtype):
+    def ask(self, server, address, owner, rdtype):
+        """As a resolver does, which asks again: a busy machine loses datagrams."""
         self.lookups += 1
         try:
-            reply = sluicelib.ask(ADDRESS_OF[server], 53, owner, rdtype, timeout=5)
+            for last in (False, False, True):
+                try:
+                    reply = sluicelib.ask(address, 53, owner, rdtype, timeout=5)
+                    break
+                except dns.exception.Timeout:
+                    if last:
+                        raise
             good = bool(reply.answer) if owner == ZONE and rdtype != "MX" else self.judge(owner, rdtype, reply)
         except (OSError, dns.exception.DNSException) as error:
             reply, good = error, False
@@ -113,68 +119,44 @@ class Watcher(threading.Thread):
         self.join(sluicelib.DEADLINE)
 
 
-class World(migrate_network.World):
-    """PowerDNS, Knot and the parent's Knot are behind proxies of one set of faults."""
+class Behind:
+    """Its providers and the parent's server are behind proxies of one set of faults."""
 
-    def __init__(self, folder, at, timeout):
+    def __init__(self, folder, at, kinds, timeout):
         self.faults = faultlib.Faults()
-        self.proxies, self.timeout = {}, timeout
+        self.places, self.timeout = {}, timeout
         super().__init__(folder, at=at)
-        for kind in ("knot", "parent"):
-            self.proxies[kind] = faultlib.DnsProxy(53, Labelled(f"/{kind}", self.faults))
-            self.proxies[kind].target = (PARENT if kind == "parent" else ADDRESSES["knot"][0], 53)
-        self.proxies["pdns"] = faultlib.HttpProxy(self.servers["pdns"].url, Labelled("/pdns", self.faults))
+        for kind in (*kinds, "parent"):
+            self.places[kind] = PLACES[kind](self, kind, Labelled(f"/{kind}", self.faults))
         self.write()
-        self.put_foreign()
+        for place in self.places.values():
+            if place.has_zone():
+                place.put_foreign()
 
     def write(self, **options):
-        if "pdns" in self.proxies:
-            self.url, self.web, self.patience = self.proxies["pdns"].url, self.timeout, self.timeout
         super().write(**options)
         path = self.folder / "config/defaults.yaml"
-        text = path.read_text(encoding="ascii")
-        if "pdns" in self.proxies:
-            for kind, address in (("knot", ADDRESSES["knot"][0]), ("parent", PARENT)):
-                text = text.replace(f"address: {address},", f"address: 127.0.0.1@{self.proxies[kind].port},")
-            text = text.replace(f"{self.proxies['parent'].port}, secret: tsig}}", f"{self.proxies['parent'].port}, secret: tsig, "
-                                f"timeout: {self.timeout}, servers: [{PARENT}]}}")
-            path.write_text(text, encoding="ascii")
-
-    def put_foreign(self):
-        if "pdns" in self.at:
-            self.servers["pdns"].put(*FOREIGN["pdns"], ["192.0.2.66"], zone=ZONE)
-        self.servers["knot"].update(ZONE, lambda m: m.add(FOREIGN["knot"][0], 30, "TXT", '"theirs"'))
-        self.parent.update("example.", lambda m: m.add(FOREIGN["parent"][0], 30, "TXT", '"others"'))
+        lines = path.read_text(encoding="ascii").splitlines(keepends=True)
+        for place in self.places.values():
+            lines = [place.rewrite(line, self.timeout) for line in lines]
+        path.write_text("".join(lines), encoding="ascii")
 
     def dump(self):
-        """All record sets but the SOA, at all three."""
-        out = {}
-        status, zone = self.servers["pdns"].api("GET", f"/zones/{ZONE}")
-        out["pdns", "zone", str(status)] = []
-        for rrset in zone["rrsets"] if status == 200 else []:
-            if rrset["type"] != "SOA":
-                records = sorted(json.dumps(r, sort_keys=True) for r in rrset["records"])
-                out["pdns", rrset["name"], rrset["type"]] = [rrset["ttl"], *records]
-        for where, address, zone in (("knot", ADDRESSES["knot"][0], ZONE), ("parent", PARENT, "example.")):
-            for line in self.transfer(address, zone):
-                name, ttl, rdtype, data = line.split(" ", 3)
-                if rdtype != "SOA":
-                    out.setdefault((where, name, rdtype), []).append(f"{ttl} {data}")
-        return {key: sorted(map(str, value)) for key, value in out.items()}
-
-    @staticmethod
-    def transfer(address, zone):
-        result = dns.zone.Zone(zone, relativize=False)
-        query, _ = dns.xfr.make_query(result, keyring=KEY.ring(), keyname=KEY.name, keyalgorithm=KEY.algorithm)
-        dns.query.inbound_xfr(address, result, query=query, lifetime=sluicelib.DEADLINE)
-        return secondaries.texts(result)
+        """All record sets but the SOA, everywhere."""
+        return {key: body for place in self.places.values() for key, body in place.dump().items()}
 
     def place(self):
         """Where the migration stands, by its state and by what name servers say."""
         state = self.state() if (self.folder / "state/tm.example.json").exists() else {"phase": None, "back": False}
-        apexes = [tuple(sorted(sluicelib.rdata(sluicelib.ask(both[0], 53, ZONE, "NS")))) for kind, both in ADDRESSES.items()
-                  if kind in self.servers]
+        apexes = [tuple(sorted(sluicelib.rdata(sluicelib.ask(ADDRESSES[kind][0], 53, ZONE, "NS"))))
+                  for kind in self.places if kind != "parent"]
         return state["phase"], state["back"], tuple(self.delegation()), *apexes
+
+    def argv(self, *words):
+        out = super().argv(*words)
+        if "own" in self.places:
+            out[out.index(str(self.control))] = self.places["own"].proxy.path
+        return out
 
     def go(self, *words, fault=None):
         Labelled.run += 1
@@ -191,23 +173,46 @@ class World(migrate_network.World):
 
     def close(self):
         super().close()
-        for proxy in self.proxies.values():
-            proxy.close()
+        for place in self.places.values():
+            place.close()
+
+
+class OwnWorld(migrate_network.World):
+    def __init__(self, folder, at):
+        super().__init__(folder, at=at, kinds=("pdns", "own"))
+
+
+def world_of(kind):
+    """The class of worlds in which that kind stands beside PowerDNS."""
+    if kind == "r53":
+        from route53_network import World as base
+    elif kind == "ns1":
+        from ns1_network import World as base
+    else:
+        base = {"knot": migrate_network.World, "own": OwnWorld, "bind": BindWorld}[kind]
+    return type("World", (Behind, base), {})
+
+
+def open_world(folder, source, target, timeout):
+    other = target if source == "pdns" else source
+    return world_of(other)(folder, (source,), (source, target), timeout)
 
 
 class Run:
     """A migration in a world that is watched, run after run, until `done`."""
+    whose = ("dns-", "sluice: sluice: ", "top")  # what a fault is told of
 
     def __init__(self, world):
-        self.world, self.watcher = world, Watcher()
+        self.world, self.watcher, self.asking = world, Watcher(), world.asking(0.02)
         self.runs, self.requests, self.met, self.codes = 0, 0, 0, collections.Counter()
         world.faults.watch = lambda request: self.watcher.look()
         self.foreign = self.theirs(world.dump())
-        assert len(self.foreign) == 2 + ("pdns" in world.at), self.foreign
+        assert len(self.foreign) == sum(place.has_zone() for place in world.places.values()), self.foreign
+        self.deploys = migrate_network.deployer(world)
 
-    @staticmethod
-    def theirs(dump):
-        return {key: body for key, body in dump.items() if any(key == (where, *record) for where, record in FOREIGN.items())}
+    def theirs(self, dump):
+        keys = {key for place in self.world.places.values() for key in place.foreign}
+        return {key: body for key, body in dump.items() if key in keys}
 
     def over(self, *words):
         """All of it; each run of the command with the fault at the next requests that have not met it."""
@@ -223,41 +228,61 @@ class Run:
             self.check(done, before)
             if done.returncode == 0:
                 return
-            if done.stdout.rstrip().endswith("again") and "next " in done.stdout:
-                self.world.wait()
+            self.follow(done)
+
+    def follow(self, done):
+        """What the command says that has to be done before it is run again."""
+        if "when that is done" in done.stdout:
+            self.deploys(done.stdout)
+        elif done.stdout.rstrip().endswith("again") and "next " in done.stdout:
+            self.world.wait()
+
+    def faulty(self):
+        """What the last run met."""
+        return [r.mode for r in self.world.faults.requests if r.mode]
 
     def check(self, done, before):
-        faulty = [r for r in self.world.faults.requests if r.mode]
+        faulty = self.faulty()
         now = self.world.dump()
         assert self.theirs(now) == self.foreign
         assert done.killed or done.returncode in (0, 1, 3), (done.returncode, done.stderr)
         # (What a killed command had sent beside may arrive only after its end.)
-        assert not done.killed or any(r.mode in ("before", "after") for r in faulty), done.stderr
+        assert not done.killed or {"before", "after"} & set(faulty), done.stderr
         if done.returncode == 1:
             assert faulty and now == before, (faulty, done.stderr, set(map(str, now.items())) ^ set(map(str, before.items())))
         if done.returncode in (1, 3) and "next " not in done.stdout:
             assert faulty and done.stderr.startswith("sluice: "), (faulty, done.stdout, done.stderr)
-            assert any(p in done.stderr for p in ("dns-pdns", "dns-knot", "top")), done.stderr
+            assert any(p in done.stderr for p in self.whose), done.stderr
         assert not self.watcher.holes, self.watcher.holes[:3]
 
-    def play(self, mode, *words):
-        self.fault = Every(mode)
+    def play(self, mode, *words, of=1, least=60):
+        self.fault = Every(mode, of)
         self.over(*words)
         self.met += len(self.fault.met)
-        assert not mode or self.met > 60, self.met  # a migration without faults sends some 70 requests
+        assert not mode or len(self.fault.met) > least, self.met  # a migration without faults sends some 70 requests
+
+    def until(self, phase, *words):
+        """Without a fault, until the migration is in the phase."""
+        while migrate_network.world_phase(self.world) != phase:
+            done = self.world.go("--once", *words)
+            assert done.returncode == 3, done.stderr
+            if self.world.state()["phase"] != phase:
+                self.follow(done)
 
     def __enter__(self):
         self.watcher.start()
+        self.asking.__enter__()
         return self
 
     def __exit__(self, kind, value, trace):
         self.watcher.stop()
+        self.asking.__exit__(kind, value, trace)
         if not kind:
             assert not self.watcher.holes, self.watcher.holes[:3]
 
     def __str__(self):
-        return (f"{self.met} faults, {self.runs} runs {dict(self.codes)}, {self.requests} requests, {self.watcher.lookups} lookups, "
-                f"{len(self.watcher.sets)} delegations")
+        return (f"{self.met} faults, {self.runs} runs {dict(self.codes)}, {self.requests} requests, "
+                f"{self.watcher.lookups + self.asking.count} lookups, {len(self.watcher.sets)} delegations")
 
 
 def timeout_of(mode):
@@ -266,28 +291,33 @@ def timeout_of(mode):
 
 def check_end(world, source, target, forward=True):
     """Both providers have the zone as it should be, with the same NS records; the state says done."""
-    migrate_network.check_moved(world, *((source, target) if forward else (target, source)))
+    at, left = (target, source) if forward else (source, target)
+    migrate_network.check_moved(world, left, at)
     state = world.state()
     assert state["phase"] == "done" and state["back"] != forward
-    dump = world.dump()
-    dumped = {where: {key[1:]: body for key, body in dump.items() if key[0] == where} for where in ("pdns", "knot")}
-    for where in dumped:
-        assert {name for name, rdtype in dumped[where] if rdtype in ("A", "LUA", "MX")} >= {
-            "www." + ZONE, "mail." + ZONE, "cdn." + ZONE, ZONE}, dumped[where]
+    for kind, place in world.places.items():
+        dump = place.dump()
+        assert kind in ("own", "parent") or {name for _, name, rdtype in dump if rdtype.split("/")[0] in ("A", "LUA", "MX")} >= {
+            "www." + ZONE, "mail." + ZONE, "cdn." + ZONE, ZONE}, dump
     # A plan of all of it is empty but for the NS records, which zone.yaml does not have yet.
-    kind = target if forward else source
-    world.write(ns=NAMES[kind], listed=("pdns", "knot"), delegation=NAMES[kind])
+    write = world.deploy if "own" in world.places else world.write
+    write(ns=NAMES[at], listed=(source, target), delegation=NAMES[at])
     done = world.sync("drift", ZONE, "example.", status=None)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def words_of(source, target):
+    told = ("--ns", ",".join(NAMES[target])) if target == "own" else ()
+    return "--from", PROVIDER[source], "--to", PROVIDER[target], *told
 
 
 def move(folder, mode, source, target):
     """Forward, with the fault."""
     mode = None if mode == "none" else mode
-    with World(folder, (source,), timeout_of(mode)) as world, Run(world) as run:
-        run.play(mode, "--from", PROVIDER[source], "--to", PROVIDER[target])
+    with open_world(folder, source, target, timeout_of(mode)) as world, Run(world) as run:
+        run.play(mode, *words_of(source, target), least=20)
         check_end(world, source, target)
-        if source == "pdns":
+        if source == "pdns" and target != "own":
             delete_at_last(world, source, target)
     print(run)
 
@@ -302,39 +332,53 @@ def delete_at_last(world, source, target):
 
 def back(folder, mode, source="pdns", target="knot"):
     """Forward without a fault as far as `wait-out`, then the whole way back with it."""
-    with World(folder, (source,), timeout_of(mode)) as world, Run(world) as run:
-        words = ("--from", PROVIDER[source], "--to", PROVIDER[target])
-        while migrate_network.world_phase(world) != "wait-out":
-            done = world.go("--once", *words)
-            assert done.returncode == 3, done.stderr
-            if world.state()["phase"] != "wait-out":
-                world.wait()
-        assert world.delegation() == sorted(NAMES[target])
-        run.play(mode, "--back")
-        check_end(world, source, target, forward=False)
+    with open_world(folder, source, target, timeout_of(mode)) as world, Run(world) as run:
+        go_back(run, source, target, mode)
     print(run)
 
 
-def amid(folder, mode):
+def go_back(run, source, target, mode, of=1, least=20):
+    run.until("wait-out", *words_of(source, target))
+    assert run.world.delegation() == sorted(NAMES[target])
+    run.play(mode, "--back", of=of, least=least)
+    check_end(run.world, source, target, forward=False)
+
+
+def amid(folder, kind):
     """One provider refuses its part of a change of NS records, so that they are not the same everywhere:
     the way back is open, and puts them right."""
-    with World(folder, ("pdns",), timeout_of(mode)) as world, Run(world) as run:
-        apexes = [world.apex(kind) for kind in ("pdns", "knot")]
-
-        def refuse(index, request):
-            return mode if (request.method, request.path) == ("UPDATE", "/knot") and world.state()["phase"] == "apex-in" else None
-        done = world.go("--once", "--from", PROVIDER["pdns"], "--to", PROVIDER["knot"], fault=refuse)
-        assert done.returncode == 3 and "dns-knot" in done.stderr, done.stderr
-        assert world.state()["phase"] == "apex-in" and world.apex("pdns") != world.apex("knot"), apexes
-        run.play(None, "--back")
-        check_end(world, "pdns", "knot", forward=False)
-        assert world.apex("knot") == sorted(NAMES["pdns"])
+    with open_world(folder, "pdns", kind, "20s") as world, Run(world) as run:
+        refuse_amid(run, kind)
     print(run)
 
 
-SCENARIOS = {"amid": amid, "to_knot": lambda folder, mode: move(folder, mode, "pdns", "knot"),
-             "to_pdns": lambda folder, mode: move(folder, mode, "knot", "pdns"),
-             "back": back}
+def refuse_amid(run, kind):
+    world = run.world
+    mode = PLACES[kind].modes.get("denied", "denied")
+
+    def refuse(index, request):
+        return mode if request.write and request.path.startswith(f"/{kind}") and world.state()["phase"] == "apex-in" else None
+    done = world.go("--once", *words_of("pdns", kind), fault=refuse)
+    assert done.returncode == 3 and PROVIDER[kind] in done.stderr, done.stderr
+    assert world.state()["phase"] == "apex-in" and world.apex("pdns") != world.apex(kind), world.apex(kind)
+    run.met += 1
+    run.play(None, "--back")
+    assert world.apex(kind) == sorted(NAMES["pdns"])
+    check_end(world, "pdns", kind, forward=False)
+
+
+def tour(folder, kind, of):
+    """There, back half way, and back, with a sample of the requests that meet faults of all kinds."""
+    with open_world(folder, "pdns", kind, "20s") as world, Run(world) as run:
+        if kind != "own":
+            refuse_amid(run, kind)
+        run.play("any", *words_of("pdns", kind), of=int(of), least=2)
+        check_end(world, "pdns", kind)
+        go_back(run, kind, "pdns", "any", of=int(of), least=2)
+    print(run)
+
+
+SCENARIOS = {"move": move, "back": back, "amid": amid, "tour": tour}
 
 if __name__ == "__main__":
     migrate_network.SCENARIOS = SCENARIOS

@@ -45,6 +45,12 @@ def addresses_of_servers():
                    for kind, both in ADDRESSES.items() for name, address in zip(NAMES[kind], both))
 
 
+def update(address, zone, change):
+    message = dns.update.UpdateMessage(zone, keyring=KEY.ring(), keyname=KEY.name, keyalgorithm=KEY.algorithm)
+    change(message)
+    assert dns.query.tcp(message, address, sluicelib.DEADLINE).rcode() == 0
+
+
 class Knot:
     """One knotd for one or more zones that the key may transfer and update."""
 
@@ -86,9 +92,7 @@ zone:
         self.process = sluicelib.Process("knotd", "-c", self.folder / "knot.conf", cwd=self.folder)
 
     def update(self, zone, change):
-        message = dns.update.UpdateMessage(zone, keyring=KEY.ring(), keyname=KEY.name, keyalgorithm=KEY.algorithm)
-        change(message)
-        assert dns.query.tcp(message, self.address, sluicelib.DEADLINE).rcode() == 0
+        update(self.address, zone, change)
 
     def close(self):
         self.process.kill()
@@ -108,7 +112,7 @@ class Asker(threading.Thread):
         super().__init__(daemon=True)
         self.address, self.wrong, self.count, self.over = address, [], 0, threading.Event()
         self.seen = collections.Counter()
-        self.late = []
+        self.late, self.pause = [], 0.004
 
     def judge(self, name, rdtype, reply):
         data = sorted(sluicelib.rdata(reply))
@@ -146,7 +150,7 @@ class Asker(threading.Thread):
             except (OSError, dns.exception.DNSException) as error:
                 self.wrong.append(f"{time.strftime('%T')} {self.address} {name} {rdtype}: {error!r}")
             self.count += 1
-            self.over.wait(0.004)
+            self.over.wait(self.pause)
 
     def stop(self):
         self.over.set()
@@ -357,8 +361,8 @@ zone "." {{ type hint; file "{hints}"; }};
         assert len(set(out)) == 1, out
         return list(out[0])
 
-    def asking(self):
-        return Asking(self)
+    def asking(self, pause=0.004):
+        return Asking(self, pause)
 
     def close(self):
         for process in self.resolvers:
@@ -377,12 +381,13 @@ zone "." {{ type hint; file "{hints}"; }};
 class Asking:
     """Within it, both resolvers are asked all the time; every answer must be of the model."""
 
-    def __init__(self, world):
-        self.world = world
+    def __init__(self, world, pause):
+        self.world, self.pause = world, pause
 
     def __enter__(self):
         self.askers = [Asker(a) for a in RESOLVERS.values()]
         for asker in self.askers:
+            asker.pause = self.pause
             asker.start()
         return self
 
