@@ -9,6 +9,8 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
+import sluicelib
+
 SILENCE = ()
 
 
@@ -99,9 +101,11 @@ class FakeDNS:
         with socket.socket(family, socket.SOCK_DGRAM) as waker:
             waker.sendto(b"", self.udp.getsockname()[:2])
         self.threads[0].join()
-        self.tcp.shutdown(socket.SHUT_RDWR) if self.answer["tcp"] else None
         self.udp.close()
-        self.tcp.close()
+        if self.answer["tcp"]:
+            sluicelib.stop_accepting(self.tcp, self.threads[1])
+        else:
+            self.tcp.close()
 
     def __enter__(self):
         return self

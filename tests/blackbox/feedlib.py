@@ -51,16 +51,16 @@ class Feed:
         listener.bind(self.path)
         listener.listen(16)
         self._listener = listener
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, args=(listener,), daemon=True)
+        self._thread.start()
 
     def stop(self):
         """As if the checker was killed: connections end, the socket's file stays."""
         with self._lock:
-            if self._listener:
-                self._listener.shutdown(socket.SHUT_RDWR)
-                self._listener.close()
-                self._listener = None
-            self.drop()
+            listener, self._listener = self._listener, None
+        if listener:
+            sluicelib.stop_accepting(listener, self._thread)
+        self.drop()
 
     def close(self):
         self._stop.set()

@@ -154,7 +154,8 @@ class Relay:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.bind(str(path))
         self.sock.listen(64)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
 
     def _accept(self):
         while True:
@@ -181,4 +182,4 @@ class Relay:
             pass
 
     def close(self):
-        self.sock.close()
+        sluicelib.stop_accepting(self.sock, self.thread)

@@ -232,4 +232,7 @@ class Scripted:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-            sock.close()
+        for thread in self.threads:
+            thread.join(sluicelib.DEADLINE)
+        self.udp.close()
+        self.tcp.close()

@@ -207,6 +207,24 @@ class Process:
         with self._news:
             return "\n".join(self.lines)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+            print(self.log)
+
+    def wait_ready(self):
+        """Waits until it says so; it is ended if it does not."""
+        try:
+            self.wait_log(r"\bready\b")
+        except AssertionError:
+            self.kill()
+            raise
+
     def mark(self):
         """A place in the log, for wait_log(..., since=mark)."""
         with self._news:
@@ -294,12 +312,7 @@ class Server(Process):
             argv += ["--control", self.control]
         super().__init__(*argv, *options)
         if wait:
-            try:
-                self.wait_log(r"\bready\b")
-            except AssertionError:
-                self.kill()
-                self.reserved.close()
-                raise
+            self.wait_ready()
 
     def stop(self, status=0):
         try:
@@ -310,16 +323,6 @@ class Server(Process):
     def kill(self):
         super().kill()
         self.reserved.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        if kind is None:
-            self.stop()
-        else:
-            self.kill()
-            print(self.log)
 
     def sluice(self, *args, status=0, **options):
         """`sluice ARGS --socket` of this server."""
@@ -390,8 +393,13 @@ def exchange_tcp(address, port, wire, timeout=DEADLINE):
     """Sends one message over TCP and returns the reply's bytes (b"" if the server closes)."""
     with socket.create_connection((address, port), timeout) as sock:
         sock.sendall(struct.pack("!H", len(wire)) + wire)
-        head = receive(sock, 2)
-        return receive(sock, struct.unpack("!H", head)[0]) if len(head) == 2 else b""
+        return read_message(sock)
+
+
+def read_message(sock):
+    """The next message on a TCP connection, b"" at its end."""
+    head = receive(sock, 2)
+    return receive(sock, struct.unpack("!H", head)[0]) if len(head) == 2 else b""
 
 
 def receive(sock, count):
@@ -405,19 +413,36 @@ def receive(sock, count):
     return out
 
 
-def control(path, command, timeout=DEADLINE, **arguments):
-    """One request to a control socket (server/control.h); returns the reply, which must be ok."""
+def stop_accepting(listener, thread):
+    """Ends a thread that accepts, then its socket: closed before, its next accept() would be on whatever
+    socket has the number by then, and another test's connection be lost."""
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join(DEADLINE)
+    listener.close()
+
+
+def wait_for(condition, what="", timeout=DEADLINE):
+    """Waits until condition() is true; `what` is a text or a function that makes one."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout} s: {what() if callable(what) else what}")
+        time.sleep(0.01)
+
+
+def call(path, command, timeout=DEADLINE, **arguments):
+    """The reply to one request to a control socket (server/control.h), whether it is ok or not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(timeout)
         sock.connect(str(path))
         sock.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
-        out = b""
-        while not out.endswith(b"\n"):
-            part = sock.recv(65536)
-            if not part:
-                break
-            out += part
-    reply = json.loads(out)
+        with sock.makefile("rb") as lines:
+            return json.loads(lines.readline())
+
+
+def control(path, command, timeout=DEADLINE, **arguments):
+    """The reply to one request, which must be ok."""
+    reply = call(path, command, timeout, **arguments)
     assert reply["ok"], reply
     return reply
 

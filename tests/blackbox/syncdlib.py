@@ -47,7 +47,8 @@ class Gate:
 
     def open(self):
         self.listener = socket.create_server(("127.0.0.1", self.port), reuse_port=False)
-        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+        self.thread = threading.Thread(target=self.accept, args=(self.listener,), daemon=True)
+        self.thread.start()
 
     def accept(self, listener):
         while True:
@@ -70,8 +71,7 @@ class Gate:
             pass
 
     def shut(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        sluicelib.stop_accepting(self.listener, self.thread)
         with self.lock:
             for sock in self.open_sockets:
                 try:

@@ -62,9 +62,7 @@ class Hostile:
         return self
 
     def __exit__(self, *what):
-        self.sock.shutdown(socket.SHUT_RDWR)
-        self.sock.close()
-        self.thread.join(sluicelib.DEADLINE)
+        sluicelib.stop_accepting(self.sock, self.thread)
 
 
 def reply(status=200, body=b"{}", *headers):

@@ -228,8 +228,7 @@ class Scripted:
                 self.answer(query, sock)
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        sluicelib.stop_accepting(self.listener, self.thread)
 
 
 def send(sock, wire):

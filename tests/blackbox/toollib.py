@@ -47,6 +47,14 @@ long: {TXT: ["%s"]}
 """ % ("x" * 600)
 
 
+def fails(*args, status, **options):
+    """The one line that a failing command prints, without `sluice: `."""
+    done = sluicelib.sluice(*args, status=status, **options)
+    assert done.stdout == "" and done.stderr.startswith("sluice: "), done
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
+    return done.stderr[8:-1]
+
+
 def sha256(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
@@ -220,6 +228,4 @@ class FakeServer:
         return self
 
     def __exit__(self, *what):
-        self.sock.shutdown(socket.SHUT_RDWR)
-        self.sock.close()
-        self.thread.join(sluicelib.DEADLINE)
+        sluicelib.stop_accepting(self.sock, self.thread)
