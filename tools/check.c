@@ -44,13 +44,14 @@ static int check_system(const char *path) {
 }
 
 int command_check(int argc, char **argv) {
-  struct config_input input = {.dir = ".", .compile = true};
+  struct config_input input = {.dir = ".", .compile = true, .secrets = true};
   bool json = false;
   const struct cli_option options[] = {
       {"git", "REPO", "check a commit of this git repository", &input.git, NULL},
       {"commit", "REV", "the commit: a branch, a tag or an id", &input.commit, NULL},
       {"system", "FILE",
-       "check the machine's settings; with a\nconfiguration, exec checks are looked up there",
+       "check the machine's settings; with a\nconfiguration, exec checks and the secrets of\nalert "
+       "routes are looked up there",
        &input.system, NULL},
       {"json", NULL, "print counts and problems as JSON", NULL, &json},
   };
@@ -61,7 +62,8 @@ int command_check(int argc, char **argv) {
       .about = "Reads a configuration directory (default: the working directory) or a commit of\n"
                "a git repository (without checking it out), and reports every problem as\n"
                "`path:line:column: message`.  With --system and nothing else, reads the\n"
-               "machine's settings, as the programs will.  Nothing is changed.\n"
+               "machine's settings, as the programs will, and the secrets of alert routes, as\n"
+               "the user who runs this.  Nothing is changed.\n"
                "Exit status: 0 without errors (warnings do not count), 1 with errors.",
       .examples = "sluice check\n"
                   "sluice check examples\n"

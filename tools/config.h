@@ -22,6 +22,7 @@ struct config_input {
   const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
   const char *git;       /* a git repository, with `commit` (any revision) */
   const char *commit;
+  bool secrets;          /* look the secrets of alert routes up there as well */
   bool no_program_check; /* exec checks do not matter: no warning that they are not looked up */
   bool compile;          /* report zones that cannot be compiled, too */
   json_t *problems;      /* an array that gets the problems, instead of stderr; or NULL */
@@ -31,10 +32,11 @@ struct config_input {
 /* Returns the model, or NULL after its errors were printed.  model_free() frees it. */
 struct model *config_read(const struct config_input *input);
 
-/* The exec checks that a machine's settings define: the keys of `checks:`. */
+/* What a machine's settings define by name: exec checks, the keys of `checks:`, and secrets. */
 struct config_programs {
   struct arena memory;
   const struct yaml_node *defined; /* NULL: none */
+  const struct yaml_node *secrets; /* NULL: none */
 };
 
 /* Reads the settings.  False after the problem was reported; config_programs_close() frees in both
@@ -45,6 +47,7 @@ void config_programs_close(struct config_programs *programs);
 
 /* For struct config_source; `arg` is the struct config_programs. */
 bool config_programs_have(const void *arg, const char *name);
+bool config_secrets_have(const void *arg, const char *name);
 
 /* Adds the zones of a list; problems of the list itself are reported at its lines.  Files are
  * relative to the folder of the list (of standard input: to the working directory). */

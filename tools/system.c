@@ -10,7 +10,7 @@ bool config_programs_open(struct config_programs *programs, const char *system,
   size_t len;
   char why[FS_WHY];
   arena_init(&programs->memory);
-  programs->defined = NULL;
+  programs->defined = programs->secrets = NULL;
   if (!fs_read(system, YAML_MAX_BYTES, &text, &len, why)) {
     diag_error(problems, (struct diag_pos){.path = system}, "%s", why);
     return false;
@@ -24,6 +24,7 @@ bool config_programs_open(struct config_programs *programs, const char *system,
     diag_error(problems, pos, "must be a map of settings");
     return false;
   }
+  programs->secrets = yaml_get(root, "secrets");
   programs->defined = yaml_get(root, "checks");
   if (!programs->defined || programs->defined->kind == YAML_MAP)
     return true;
@@ -35,10 +36,15 @@ bool config_programs_open(struct config_programs *programs, const char *system,
 
 void config_programs_close(struct config_programs *programs) {
   arena_close(&programs->memory);
-  programs->defined = NULL;
+  programs->defined = programs->secrets = NULL;
 }
 
 bool config_programs_have(const void *arg, const char *name) {
   const struct config_programs *programs = arg;
   return programs->defined && yaml_get(programs->defined, name);
+}
+
+bool config_secrets_have(const void *arg, const char *name) {
+  const struct config_programs *programs = arg;
+  return programs->secrets && yaml_get(programs->secrets, name);
 }

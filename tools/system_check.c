@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "base/secret.h"
 #include "healthcheck/settings.h"
 #include "server/settings.h"
 #include "tools/cli.h"
@@ -15,8 +16,8 @@
 
 /* Sections: maps that belong to one of the programs.  Each program leaves those of the others
  * alone, so that only here a slip in such a name shows. */
-static const char *const sections[] = {"checks",    "deploy",  "healthd", "keys",    "rate-limit",
-                                       "secondary", "secrets", "syncd",   "transfer"};
+static const char *const sections[] = {"checks",    "deploy",  "healthd", "keys", "rate-limit",
+                                       "secondary", "secrets", "syncd",   "tls",  "transfer"};
 
 static bool check_sections(const char *path, const struct yaml_node *root) {
   bool ok = true;
@@ -64,12 +65,97 @@ static bool check_server(const char *path) {
   return result == SETTINGS_OK;
 }
 
-static bool check_checker(const char *path, const char *text, size_t len) {
+/* ---- secrets -------------------------------------------------------------------------------- */
+
+/* The machine's secrets, with where they are written. */
+struct secrets {
+  const char *path;
+  const struct yaml_node *section; /* NULL: there is none */
+  const json_t *places;
+};
+
+/* Each is well formed, whoever needs it. */
+static bool check_places(const struct secrets *secrets) {
+  bool ok = true;
+  for (size_t i = 0; secrets->section && i < secrets->section->count; i++) {
+    const struct yaml_pair *pair = &secrets->section->pairs[i];
+    const char *name = pair->key->text;
+    char why[SECRET_WHY] = "out of memory";
+    json_t *one = json_pack("{s:O}", name, json_object_get(secrets->places, name));
+    if (!one || !secret_check(one, why)) {
+      cli_error("%s:%u:%u: %s", secrets->path, pair->value->line, pair->value->column, why);
+      ok = false;
+    }
+    json_decref(one);
+  }
+  return ok;
+}
+
+/* The alert routes of the current build; NULL where there is none (yet). */
+static json_t *current_routes(const char *data) {
+  char *path = data ? fs_join(data, "current/checks.json") : NULL;
+  json_t *checks = path ? json_load_file(path, 0, NULL) : NULL;
+  json_t *routes = json_incref(json_object_get(checks, "routes"));
+  json_decref(checks);
+  free(path);
+  return routes;
+}
+
+/* Reads it as the checker would for a message. */
+static bool can_be_had(const struct secrets *secrets, const char *route, const char *name) {
+  struct secret secret;
+  char why[SECRET_WHY];
+  const struct yaml_node *place = secrets->section ? yaml_get(secrets->section, name) : NULL;
+  if (!place) {
+    cli_error("%s:%u:%u: the alert route `%s` of the current build names the secret `%s`, which is "
+              "not here; add it under `secrets`",
+              secrets->path, secrets->section ? secrets->section->line : 1,
+              secrets->section ? secrets->section->column : 1, route, name);
+    return false;
+  }
+  bool ok = secret_read(secrets->places, name, &secret, why);
+  secret_wipe(&secret);
+  if (ok)
+    return true;
+  const char *variable =
+      json_string_value(json_object_get(json_object_get(secrets->places, name), "env"));
+  bool elsewhere = variable && !getenv(variable);
+  cli_error("%s:%u:%u: %s%s", secrets->path, place->line, place->column,
+            elsewhere ? "warning: " : "", why);
+  return elsewhere;
+}
+
+static bool check_secrets(const struct secrets *secrets, const char *data) {
+  if (!check_places(secrets))
+    return false;
+  json_t *routes = current_routes(data);
+  json_t *seen = json_object();
+  const char *route;
+  json_t *settings;
+  bool ok = true;
+  json_object_foreach(routes, route, settings) {
+    const char *name = json_string_value(json_object_get(settings, "secret"));
+    if (!name || json_object_get(seen, name))
+      continue;
+    json_object_set_new(seen, name, json_true());
+    ok = can_be_had(secrets, route, name) && ok;
+  }
+  json_decref(seen);
+  json_decref(routes);
+  return ok;
+}
+
+/* ---- the readers of the programs ------------------------------------------------------------ */
+
+static bool check_checker(const char *path, const struct yaml_node *root, const char *text,
+                          size_t len) {
   struct health_settings settings = {.data = NULL};
   char why[HEALTH_SETTINGS_WHY];
   bool ok = health_settings_file(&settings, path, text, len, why);
+  const struct secrets secrets = {path, yaml_get(root, "secrets"), settings.secrets};
   if (!ok)
     cli_error("%s", why);
+  ok = ok && check_secrets(&secrets, settings.data);
   health_settings_close(&settings);
   return ok;
 }
@@ -102,16 +188,16 @@ static bool check_text(const char *path, const char *text, size_t len) {
       yaml_tree_read(path, (const uint8_t *)text, len, &memory, &problems);
   bool readable = root && root->kind == YAML_MAP && problems.errors == 0;
   bool ok = readable && check_sections(path, root);
-  bool syncs = readable && yaml_get(root, "syncd") != NULL;
   bool serves = !readable || yaml_get(root, "listen") != NULL;
+  ok = (serves ? check_server(path) : check_server_file(path)) && ok;
+  if (readable) {
+    ok = check_checker(path, root, text, len) && ok;
+    ok = (!yaml_get(root, "syncd") || check_syncd(path)) && ok;
+    ok = check_tools(path) && ok;
+  }
   diag_close(&problems);
   arena_close(&memory);
-  ok = (serves ? check_server(path) : check_server_file(path)) && ok;
-  if (!readable)
-    return false;
-  ok = check_checker(path, text, len) && ok;
-  ok = (!syncs || check_syncd(path)) && ok;
-  return check_tools(path) && ok;
+  return ok && readable;
 }
 
 bool system_check(const char *path) {

@@ -183,6 +183,20 @@ static json_t *regions_json(const struct config_defaults *defaults) {
   return regions;
 }
 
+/* The secrets of alert routes, where the machine's settings are known. */
+static void look_secrets_up(const struct config *config, const struct config_file *file,
+                            const struct yaml_node *routes) {
+  const struct config_source *source = config->source;
+  bool wanted = source->has_secret != NULL && routes->kind == YAML_MAP;
+  for (size_t i = 0; wanted && i < routes->count; i++) {
+    const struct yaml_node *secret = yaml_get(routes->pairs[i].value, "secret");
+    if (secret != NULL && secret->kind == YAML_SCALAR &&
+        !source->has_secret(source->programs, secret->text))
+      config_error(file, secret, "%.200s has no secret `%.100s`; add it there under `secrets:`",
+                   source->programs_path, secret->text);
+  }
+}
+
 bool config_defaults_read(struct config *config, const struct yaml_node *root,
                           const struct config_file *file) {
   static const char *const keys[] = {"default_zone", "regions",   "health", "profiles",
@@ -198,8 +212,10 @@ bool config_defaults_read(struct config *config, const struct yaml_node *root,
     ok = read_default_zone(config, file, node) && ok;
   if ((node = yaml_get(root, "profiles")) != NULL)
     ok = (d->profiles = config_profiles_read(file, node, NULL)) != NULL && ok;
-  if ((node = yaml_get(root, "alerts")) != NULL)
+  if ((node = yaml_get(root, "alerts")) != NULL) {
     ok = config_alert_routes(file, node, d->alerts) && ok;
+    look_secrets_up(config, file, node);
+  }
   if ((node = yaml_get(root, "providers")) != NULL)
     ok = config_provider_list(file, node, d->providers) && ok;
   if ((node = yaml_get(root, "catalog")) != NULL)

@@ -102,6 +102,8 @@ struct config_source {
   /* Tells if the machine's settings (`programs_path`, for messages) define an exec check; without
    * it they are not looked up. */
   bool (*has_program)(const void *programs, const char *name);
+  /* The same of the secrets that alert routes name. */
+  bool (*has_secret)(const void *programs, const char *name);
   const void *programs;
   const char *programs_path;
   /* Tells if a directory at the root is as in an earlier build and need not be read again; only a

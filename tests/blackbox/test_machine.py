@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine's settings, as `sluice check` judges them."""
+import json
 import subprocess
+
+import pytest
 
 import sluicelib
 import toollib
@@ -83,3 +86,126 @@ def test_check_system_reads_the_settings_of_every_program(tmp_path):
     settings.unlink()
     status, text = check()
     assert status == 1 and len(text.splitlines()) == 1
+
+
+# ---- secrets of alert routes -----------------------------------------------------------------------
+
+ROUTES = """\
+alerts:
+  oncall: {format: pagerduty, secret: pd-edge}
+  chat: {format: slack, secret: slack-edge}
+  audit:
+    format: json
+    url: https://events.example.com/hook
+    secret: audit-token
+  again: {format: pagerduty, secret: pd-edge}
+  open: {format: json, url: https://events.example.com/open}
+"""
+VALUE = "https://hooks.example.com/very-secret-value"
+
+
+def test_secrets_of_alert_routes_are_looked_up_in_the_machines_settings(make_config, tmp_path):
+    """With a configuration: the names only, where they are written.  Builds do not ask."""
+    config = make_config({"cdn": toollib.DOMAIN}, files={"defaults.yaml": ROUTES})
+    settings = tmp_path / "sluice.yaml"
+    settings.write_text("secrets: {pd-edge: {env: NOT_SET}, audit-tokens: {file: /none}, provider: {file: /none}}\n")
+    lines = fails_with(config, settings)
+    places = [(i + 1, line.index("secret:") + 9) for i, line in enumerate(ROUTES.splitlines()) if "secret:" in line]
+    assert lines == [
+        f"{config}/defaults.yaml:{places[1][0]}:{places[1][1]}: {settings} has no secret `slack-edge`; "
+        "add it there under `secrets:`",
+        f"{config}/defaults.yaml:{places[2][0]}:{places[2][1]}: {settings} has no secret `audit-token`; "
+        "add it there under `secrets:`"]
+    problems = json.loads(sluicelib.sluice("check", config, "--system", settings, "--json", status=1).stdout)["problems"]
+    assert [(p["line"], p["column"]) for p in problems] == places[1:3]
+    sluicelib.sluice("check", config)
+    sluicelib.sluice("build", config, "--out", tmp_path / "data", "--system", settings)
+    settings.write_text("data: /none\n")
+    assert len(fails_with(config, settings)) == 4  # each route that names one
+
+
+def fails_with(*args):
+    *config, settings = args
+    done = sluicelib.sluice("check", *config, "--system", settings, status=1)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+@pytest.fixture
+def machine(make_config, tmp_path, monkeypatch):
+    """write(secrets) gives settings of a machine whose current build has ROUTES."""
+    data = sluicelib.build(make_config({"cdn": toollib.DOMAIN}, files={"defaults.yaml": ROUTES}), tmp_path / "data")
+    settings = tmp_path / "sluice.yaml"
+    (tmp_path / "pd").write_text("routing-key\n")
+    (tmp_path / "pd").chmod(0o600)
+    monkeypatch.setenv("SLACK_EDGE", VALUE)
+
+    def write(**secrets):
+        good = {"pd-edge": f"{{file: {tmp_path}/pd}}", "slack-edge": "{env: SLACK_EDGE}",
+                "audit-token": "{command: [/bin/echo, token]}", "provider": "{file: /none}"}
+        good.update({name.replace("_", "-"): place for name, place in secrets.items()})
+        lines = [f"  {name}: {place}" for name, place in good.items() if place]
+        settings.write_text("\n".join([f"data: {data}", "secrets:", *lines]) + "\n")
+        return settings
+    return write
+
+
+def test_secrets_of_the_current_build_can_be_had(machine):
+    """Those that its alert routes name; who reads another's need not be us."""
+    settings = machine()
+    done = sluicelib.sluice("check", "--system", settings)
+    assert (done.stdout, done.stderr) == (f"no errors in {settings}\n", "")
+
+
+def test_a_secret_that_cannot_be_had(machine, tmp_path):
+    bad = {
+        "pd_edge": [("{file: /none}", "3:12", "secret pd-edge: cannot read /none: No such file or directory"),
+                    (f"{{file: {tmp_path}}}", "3:12", f"secret pd-edge: {tmp_path} is not a regular file")],
+        "slack_edge": [(f"{{command: [{tmp_path}/none]}}", "4:15",
+                        f"secret slack-edge: cannot run {tmp_path}/none: No such file or directory"),
+                       ("{env: SLACK_EDGE, file: /x}", "4:15",
+                        "secret slack-edge needs one of `file: PATH`, `env: VARIABLE` or `command: [PATH, ...]`"),
+                       (None, "3:3", "the alert route `chat` of the current build names the secret `slack-edge`, "
+                                     "which is not here; add it under `secrets`")],
+        "audit_token": [("{command: [/bin/sh, -c, 'echo very-secret-value; exit 3']}", "5:16",
+                         "secret audit-token: /bin/sh failed with exit status 3"),
+                        ("{command: [/bin/true]}", "5:16", "secret audit-token: it is empty"),
+                        ("{command: [sh]}", "5:16", "secret audit-token: `command` must be a list of texts that "
+                                                    "begins with an absolute path")],
+        # Nobody asks for its value here, but for its form.
+        "provider": [("{fiel: /x}", "6:13",
+                      "secret provider needs one of `file: PATH`, `env: VARIABLE` or `command: [PATH, ...]`")]}
+    for name, cases in bad.items():
+        for place, at, message in cases:
+            settings = machine(**{name: place})
+            assert fails_with(settings) == [f"sluice: {settings}:{at}: {message}"]
+
+
+def test_a_secret_that_others_can_read(machine, tmp_path):
+    for mode in (0o644, 0o660, 0o604):
+        (tmp_path / "pd").chmod(mode)
+        settings = machine()
+        assert fails_with(settings) == [f"sluice: {settings}:3:12: secret pd-edge: {tmp_path}/pd is open to others "
+                                        f"(mode {mode:04o}); make it 0600 or 0640"]
+
+
+def test_all_secrets_that_cannot_be_had_are_told_once(machine, tmp_path):
+    (tmp_path / "pd").unlink()
+    settings = machine(audit_token="{file: /none}")
+    assert sorted(line.split(": ")[1] for line in fails_with(settings)) == [f"{settings}:3:12", f"{settings}:5:16"]
+
+
+def test_a_variable_that_is_not_set_here_is_a_warning(machine, monkeypatch):
+    """The checker has an environment of its own."""
+    monkeypatch.delenv("SLACK_EDGE")
+    settings = machine()
+    done = sluicelib.sluice("check", "--system", settings)
+    assert done.stderr == f"sluice: {settings}:4:15: warning: secret slack-edge: the environment variable SLACK_EDGE is not set\n"
+    monkeypatch.setenv("SLACK_EDGE", "very-secret-välue")
+    assert fails_with(settings) == [f"sluice: {settings}:4:15: secret slack-edge: it must be one line of printable ASCII"]
+
+
+def test_without_a_build_secrets_are_not_read(machine, tmp_path):
+    settings = machine(pd_edge="{file: /none}")
+    (tmp_path / "data" / "current").unlink()
+    sluicelib.sluice("check", "--system", settings)
