@@ -32,7 +32,7 @@ struct save {
 };
 
 static const char *primary_text(const struct managed *m) {
-  return m->settings->primaries[m->zone.primary].text;
+  return m->settings->primaries[m->zone.primary].address.text;
 }
 
 static void set_error(struct managed *m, const char *format, ...)
@@ -107,6 +107,9 @@ static void on_soa(void *arg, struct secondary_reply *reply) {
     set_error(m, "%s has serial %u, which is %s our %u", primary_text(m), serial, serial_text(kind),
               m->zone.soa.serial);
   enum secondary_step step = secondary_zone_soa(&m->zone, serial, now);
+  /* Else the next question, if any, is for another primary. */
+  if (step == SECONDARY_ASK_IXFR || step == SECONDARY_ASK_AXFR)
+    m->open = reply->open;
   next_step(m, step);
 }
 
@@ -234,6 +237,10 @@ static void on_transfer(void *arg, struct secondary_reply *reply) {
   int64_t now = secondary_now(s);
   m->client = NULL;
   s->counters[SECONDARY_OCTETS] += reply->octets;
+  if (reply->closed) {
+    ask(m, m->zone.step, false);
+    return;
+  }
   if (reply->ok && reply->result == TRANSFER_DONE && start_save(m, reply))
     return;
   if (reply->ok && reply->result == TRANSFER_UP_TO_DATE) {
@@ -245,11 +252,32 @@ static void on_transfer(void *arg, struct secondary_reply *reply) {
                                     : secondary_zone_failed(&m->zone, now));
 }
 
+/* Over the connection that is there, or a new one.  False without memory. */
+static bool ask_over(struct managed *m, const struct secondary_question *question) {
+  struct secondary *s = m->owner;
+  struct secondary_client *open = m->open;
+  m->open = NULL;
+  if (open != NULL && secondary_client_again(open, question)) {
+    m->client = open;
+    return true;
+  }
+  s->counters[SECONDARY_TLS] += question->tls != NULL;
+  m->client = secondary_client_ask(s->options.loop, question);
+  return m->client != NULL;
+}
+
+static struct tls_client *tls_of(const struct secondary *s,
+                                 const struct settings_primary *primary) {
+  return primary->tls != NULL ? s->tls[primary->tls - s->options.tls->items] : NULL;
+}
+
 static void ask(struct managed *m, enum secondary_step step, bool tcp) {
   struct secondary *s = m->owner;
+  const struct settings_primary *primary = &m->settings->primaries[m->zone.primary];
   bool soa = step == SECONDARY_ASK_SOA;
   struct secondary_question question = {
-      .primary = &m->settings->primaries[m->zone.primary],
+      .primary = &primary->address,
+      .tls = tls_of(s, primary),
       .apex = m->settings->apex,
       .key = m->key,
       .qtype = soa                          ? TYPE_SOA
@@ -264,8 +292,7 @@ static void ask(struct managed *m, enum secondary_step step, bool tcp) {
       .arg = m,
   };
   s->counters[SECONDARY_SOA_QUERIES] += soa;
-  m->client = secondary_client_ask(s->options.loop, &question);
-  if (m->client != NULL)
+  if (ask_over(m, &question))
     return;
   set_error(m, "out of memory");
   next_step(m, secondary_zone_failed(&m->zone, secondary_now(s)));
@@ -282,7 +309,7 @@ bool secondary_is_servable(const struct managed *m, int64_t now) {
 static unsigned slot_of(const struct managed *m) {
   struct geo_address address;
   uint64_t words[2] = {0, 0};
-  address_to_geo(&m->settings->primaries[m->zone.primary].socket, &address);
+  address_to_geo(&m->settings->primaries[m->zone.primary].address.socket, &address);
   memcpy(words, address.octets, address.family == 4 ? 4 : 16);
   uint64_t seed = m->owner->seed;
   uint64_t hash = name_mix(words[0] ^ seed, words[1] ^ address.family ^ ~seed);

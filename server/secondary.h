@@ -17,12 +17,14 @@
 #include "server/settings_secondary.h"
 
 enum { SECONDARY_WHY = 512 };
+_Static_assert((int)SECONDARY_WHY == (int)TLS_WHY, "one buffer for the warnings of both");
 
 struct secondary;
 
 struct secondary_options {
   uv_loop_t *loop;
   const struct settings_secondary *settings; /* must live as long as the secondary */
+  const struct settings_tls_peers *tls;      /* not NULL; likewise */
   const char *state;                         /* folder, needed if there are zones */
   const struct tsig_keys *keys;              /* not NULL; likewise */
   uint16_t udp_payload;
@@ -39,6 +41,10 @@ const struct load_secondary *secondary_wanted(struct secondary *secondary, size_
 
 /* To be called after each load: images that could not be used are set aside and fetched anew. */
 void secondary_published(struct secondary *secondary, const struct served *served);
+
+/* Reads the files of `tls:` again; `warning` (SECONDARY_WHY octets) tells why old ones are still
+ * used, or is empty.  From any thread, one at a time. */
+void secondary_reload_tls(struct secondary *secondary, char *warning);
 
 /* Starts to ask. */
 void secondary_start(struct secondary *secondary);
@@ -62,6 +68,7 @@ enum secondary_counter {
   SECONDARY_FAILURES,
   SECONDARY_NOTIFIES, /* believed */
   SECONDARY_OCTETS,   /* of messages of transfers */
+  SECONDARY_TLS,      /* connections over TLS that were asked for */
   SECONDARY_COUNTERS
 };
 uint64_t secondary_count(const struct secondary *secondary, enum secondary_counter counter);

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "server/secondary_tls.h"
 #include "server/wire.h"
 
 enum {
@@ -19,6 +20,8 @@ enum {
   TSIG_BADTIME_CODE = 18,
   TSIG_BADTRUNC_CODE = 22,
 };
+
+_Static_assert((int)SECONDARY_TLS_PLAIN <= (int)READ_SIZE, "what TLS says fits the input");
 
 struct secondary_client {
   struct secondary_question question;
@@ -33,7 +36,13 @@ struct secondary_client {
   unsigned handles; /* not closed yet */
   unsigned tries;
   bool connected;
+  bool sent; /* the question, so that an answer can come */
   bool over;
+  bool kept;     /* the connection was used for another question before */
+  bool answered; /* something of an answer has come */
+  bool again;    /* `done` has asked the next question */
+  size_t behind; /* octets that came behind the message that is looked at */
+  struct secondary_tls *tls;
   uint64_t deadline;
   uint16_t id;
   struct tsig_session session;
@@ -52,6 +61,7 @@ static void on_closed(uv_handle_t *handle) {
   if (--c->handles > 0)
     return;
   tsig_close(&c->session);
+  secondary_tls_close(c->tls);
   if (c->transfer != NULL)
     transfer_in_close(c->transfer);
   free(c->transfer);
@@ -62,6 +72,8 @@ void secondary_client_cancel(struct secondary_client *c) {
   if (c->over)
     return;
   c->over = true;
+  if (c->tls != NULL)
+    secondary_tls_end(c->tls);
   uv_close((uv_handle_t *)&c->timer, on_closed);
   uv_close(&c->socket.handle, on_closed);
 }
@@ -75,8 +87,15 @@ static void end(struct secondary_client *c, struct secondary_reply *reply) {
   }
   secondary_client_fn *done = c->question.done;
   void *arg = c->question.arg;
-  secondary_client_cancel(c); /* first, so that `done` may start the next question */
+  if (reply->open == NULL) {
+    secondary_client_cancel(c); /* first, so that `done` may start the next question */
+    done(arg, reply);
+    return;
+  }
+  c->again = false;
   done(arg, reply);
+  if (!c->again)
+    secondary_client_cancel(c);
 }
 
 static void fail(struct secondary_client *c, bool ask_for_whole, const char *format, ...)
@@ -152,6 +171,8 @@ static bool verify(struct secondary_client *c, const uint8_t *message, size_t *l
 static void take_soa(struct secondary_client *c, const uint8_t *message, size_t len) {
   struct secondary_reply reply = {.ok = true};
   char why[TRANSFER_IN_WHY];
+  if (c->tls != NULL && c->behind == 0)
+    reply.open = c;
   if (transfer_soa_answer(message, len, c->question.apex, c->id, &reply.soa, why))
     end(c, &reply);
   else
@@ -232,13 +253,16 @@ static void on_udp_start(uv_timer_t *timer) {
     try_udp(c);
 }
 
-/* ---- over TCP ---------------------------------------------------------------------------------
+/* ---- over TCP and TLS -------------------------------------------------------------------------
  */
 
 static void on_tcp_timeout(uv_timer_t *timer) {
   struct secondary_client *c = timer->data;
   if (!c->connected)
     fail(c, false, "no TCP connection within %d s", SECONDARY_CONNECT_MS / 1000);
+  else if (!c->sent)
+    fail(c, false, "TLS: no connection: the handshake takes more than %d s",
+         SECONDARY_CONNECT_MS / 1000);
   else if (uv_now(timer->loop) >= c->deadline)
     fail(c, false, "the transfer takes more than %d s", SECONDARY_WHOLE_MS / 1000);
   else
@@ -257,6 +281,10 @@ static void complete(struct secondary_client *c, enum transfer_result result) {
   /* RFC 8945 section 5.3.1: a stream is proven up to its last signature. */
   if (c->question.key != NULL && c->session.result != TSIG_OK) {
     fail(c, false, "the last message of the transfer is not signed");
+    return;
+  }
+  if (result == TRANSFER_DONE && c->behind > 0) {
+    fail(c, true, "there are octets behind the last message");
     return;
   }
   struct secondary_reply reply = {.ok = true, .result = result, .soa = c->transfer->soa};
@@ -304,25 +332,20 @@ static bool take_message(struct secondary_client *c, const uint8_t *message, siz
 static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
   struct secondary_client *c = handle->data;
   (void)suggested;
-  *buffer = uv_buf_init((char *)c->input + c->input_len, READ_SIZE);
+  *buffer = c->tls != NULL ? secondary_tls_buffer(c->tls)
+                           : uv_buf_init((char *)c->input + c->input_len, READ_SIZE);
 }
 
-static void on_tcp_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
-  struct secondary_client *c = stream->data;
-  (void)buffer;
-  if (c->over || n == 0)
-    return;
-  if (n < 0) {
-    fail(c, true, "%s",
-         n == UV_EOF ? "the primary ends the connection in mid-transfer" : uv_strerror((int)n));
-    return;
-  }
-  c->input_len += (size_t)n;
+/* `n` more octets are in the input. */
+static void take_octets(struct secondary_client *c, size_t n) {
+  c->answered = true;
+  c->input_len += n;
   size_t at = 0;
   while (c->input_len - at >= LENGTH) {
     size_t len = wire_u16(c->input + at);
     if (c->input_len - at - LENGTH < len)
       break;
+    c->behind = c->input_len - at - LENGTH - len;
     if (!take_message(c, c->input + at + LENGTH, len))
       return;
     at += LENGTH + len;
@@ -332,10 +355,89 @@ static void on_tcp_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) 
   wait_for_more(c);
 }
 
+/* The connection has ended, in order (UV_EOF) or not. */
+static void take_end(struct secondary_client *c, int error) {
+  if (c->kept && !c->answered) {
+    /* RFC 7766 section 6.2.4: the primary may close a connection that it counts as idle. */
+    struct secondary_reply reply = {.closed = true, .why = "the connection was closed"};
+    end(c, &reply);
+  } else if (!c->sent) {
+    fail(c, false, "TLS: no connection: %s",
+         error == UV_EOF ? "the primary ends it in the handshake" : uv_strerror(error));
+  } else if (error != UV_EOF) {
+    fail(c, true, "%s", uv_strerror(error));
+  } else {
+    fail(c, true, "the primary ends the connection %s",
+         c->answered && c->transfer != NULL ? "in mid-transfer"
+         : c->tls == NULL                   ? "without an answer"
+                                            : "without an answer (does it want a certificate?)");
+  }
+}
+
+static void send_question(struct secondary_client *c);
+
+/* `n` octets have come over TLS; 0 to begin with. */
+static void take_tls(struct secondary_client *c, size_t n) {
+  char why[SECONDARY_TLS_WHY];
+  size_t got;
+  enum secondary_tls_result result =
+      secondary_tls_take(c->tls, n, c->input + c->input_len, &got, why);
+  if (result == SECONDARY_TLS_FAILED) {
+    fail(c, c->sent, "%s", why);
+    return;
+  }
+  if (result != SECONDARY_TLS_SHAKES && !c->sent)
+    send_question(c);
+  if (!c->over && got > 0)
+    take_octets(c, got);
+  if (!c->over && result == SECONDARY_TLS_ENDED)
+    take_end(c, UV_EOF);
+}
+
+static void on_tcp_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
+  struct secondary_client *c = stream->data;
+  (void)buffer;
+  if (c->over || n == 0)
+    return;
+  if (n < 0)
+    take_end(c, (int)n);
+  else if (c->tls != NULL)
+    take_tls(c, (size_t)n);
+  else
+    take_octets(c, (size_t)n);
+}
+
 static void on_written(uv_write_t *request, int status) {
   struct secondary_client *c = request->data;
   if (status < 0)
     fail(c, false, "%s", uv_strerror(status));
+}
+
+static void send_question(struct secondary_client *c) {
+  size_t length = LENGTH + c->query_len;
+  uv_buf_t buffer = uv_buf_init((char *)c->query, (unsigned)length);
+  c->sent = true;
+  c->write.data = c;
+  int error = 0;
+  if (c->tls == NULL)
+    error = uv_write(&c->write, (uv_stream_t *)&c->socket.tcp, &buffer, 1, on_written);
+  else if (!secondary_tls_send(c->tls, c->query, length))
+    error = UV_EPIPE;
+  if (error != 0)
+    fail(c, false, "TCP: %s", uv_strerror(error));
+  else
+    wait_for_more(c);
+}
+
+static void start_tls(struct secondary_client *c) {
+  c->tls = secondary_tls_open(c->question.tls, (uv_stream_t *)&c->socket.tcp);
+  if (c->tls == NULL) {
+    fail(c, false, "out of memory");
+    return;
+  }
+  /* For all of the handshake, however many octets come. */
+  uv_timer_start(&c->timer, on_tcp_timeout, SECONDARY_CONNECT_MS, 0);
+  take_tls(c, 0);
 }
 
 static void on_connected(uv_connect_t *request, int status) {
@@ -347,33 +449,40 @@ static void on_connected(uv_connect_t *request, int status) {
     return;
   }
   c->connected = true;
-  uv_buf_t buffer = uv_buf_init((char *)c->query, (unsigned)(LENGTH + c->query_len));
-  c->write.data = c;
-  int error = uv_write(&c->write, (uv_stream_t *)&c->socket.tcp, &buffer, 1, on_written);
-  if (error == 0)
-    error = uv_read_start((uv_stream_t *)&c->socket.tcp, on_tcp_alloc, on_tcp_read);
+  int error = uv_read_start((uv_stream_t *)&c->socket.tcp, on_tcp_alloc, on_tcp_read);
   if (error != 0)
     fail(c, false, "TCP: %s", uv_strerror(error));
+  else if (c->question.tls != NULL)
+    start_tls(c);
   else
-    wait_for_more(c);
+    send_question(c);
 }
 
-static void on_tcp_start(uv_timer_t *timer) {
-  struct secondary_client *c = timer->data;
+/* Makes the query, and what takes its answer; false without memory. */
+static bool prepare(struct secondary_client *c) {
   const struct secondary_question *q = &c->question;
   bool soa = q->qtype == TYPE_SOA;
   c->transfer = soa ? NULL : malloc(sizeof *c->transfer);
   if ((!soa && c->transfer == NULL) || !make_query(c)) {
     free(c->transfer);
     c->transfer = NULL;
-    fail(c, false, "cannot make the query");
-    return;
+    return false;
   }
   if (!soa)
     transfer_in_init(c->transfer, q->apex, q->qtype, c->id, q->have, &q->limits);
-  c->deadline = uv_now(timer->loop) + SECONDARY_WHOLE_MS;
+  c->deadline = uv_now(c->timer.loop) + SECONDARY_WHOLE_MS;
+  return true;
+}
+
+static void on_tcp_start(uv_timer_t *timer) {
+  struct secondary_client *c = timer->data;
+  if (!prepare(c)) {
+    fail(c, false, "cannot make the query");
+    return;
+  }
   c->connect.data = c;
-  int error = uv_tcp_connect(&c->connect, &c->socket.tcp, &q->primary->socket.sa, on_connected);
+  int error =
+      uv_tcp_connect(&c->connect, &c->socket.tcp, &c->question.primary->socket.sa, on_connected);
   if (error != 0)
     fail(c, false, "TCP: %s", uv_strerror(error));
   else
@@ -390,7 +499,8 @@ struct secondary_client *secondary_client_ask(uv_loop_t *loop,
     return NULL;
   memset(c, 0, offsetof(struct secondary_client, input));
   c->question = *question;
-  bool udp = question->qtype == TYPE_SOA && !question->tcp;
+  /* RFC 9103 section 6.1: the SOA is asked for over TLS too, which hides that there are news. */
+  bool udp = question->qtype == TYPE_SOA && !question->tcp && question->tls == NULL;
   int error = udp ? uv_udp_init(loop, &c->socket.udp) : uv_tcp_init(loop, &c->socket.tcp);
   if (error != 0) {
     free(c);
@@ -401,4 +511,16 @@ struct secondary_client *secondary_client_ask(uv_loop_t *loop,
   c->timer.data = c->socket.handle.data = c;
   uv_timer_start(&c->timer, udp ? on_udp_start : on_tcp_start, 0, 0);
   return c;
+}
+
+bool secondary_client_again(struct secondary_client *c, const struct secondary_question *question) {
+  c->question = *question;
+  c->kept = true;
+  c->answered = false;
+  c->input_len = 0;
+  if (!prepare(c) || !secondary_tls_send(c->tls, c->query, LENGTH + c->query_len))
+    return false;
+  c->again = true;
+  wait_for_more(c);
+  return true;
 }

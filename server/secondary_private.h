@@ -27,6 +27,7 @@ struct managed {
   struct secondary_info info; /* as last written or to be written */
   struct secondary_zone zone;
   struct secondary_client *client; /* the question under way */
+  struct secondary_client *open;   /* during a reply: the connection may be used on */
   unsigned slot;                   /* of the primary that the round under way began with */
   struct save *save;               /* or the work on its answer */
   uv_mutex_t files_lock;           /* held by who writes the files */
@@ -45,6 +46,7 @@ struct secondary {
   struct notify_primary *gate_primaries;
   struct notify_gate gate;
   struct load_secondary *wanted;
+  struct tls_client **tls; /* as the peers in the settings */
   uv_timer_t timer;
   uv_timer_t confirm_timer;
   uv_async_t async;

@@ -82,7 +82,7 @@ static bool make_gate(struct secondary *s) {
     s->gate_zones[i].primary_count = (unsigned)zone->primary_count;
     name_copy_lower(s->gate_zones[i].apex, zone->apex);
     for (size_t p = 0; p < zone->primary_count; p++, primary++) {
-      address_to_geo(&zone->primaries[p].socket, &primary->address);
+      address_to_geo(&zone->primaries[p].address.socket, &primary->address);
       primary->has_key = zone->has_key;
       if (zone->has_key)
         name_copy_lower(primary->key, zone->key);
@@ -93,6 +93,36 @@ static bool make_gate(struct secondary *s) {
   s->gate.keys = s->options.keys;
   s->gate.udp_payload = s->options.udp_payload;
   return true;
+}
+
+/* Connections to the peers of `tls:`; false if the files of one cannot be used. */
+static bool open_tls(struct secondary *s, char *why) {
+  const struct settings_tls_peers *peers = s->options.tls;
+  char reason[TLS_WHY];
+  s->tls = calloc(peers->count + 1, sizeof *s->tls);
+  if (s->tls == NULL)
+    return out_of_memory(why);
+  for (size_t i = 0; i < peers->count; i++) {
+    s->tls[i] = tls_client_open(&peers->items[i].peer, reason);
+    if (s->tls[i] != NULL)
+      continue;
+    snprintf(why, SECONDARY_WHY, "tls `%.60s`: %.400s", peers->items[i].name, reason);
+    return false;
+  }
+  return true;
+}
+
+void secondary_reload_tls(struct secondary *s, char *warning) {
+  const struct settings_tls_peers *peers = s->options.tls;
+  char reason[TLS_WHY];
+  warning[0] = '\0';
+  for (size_t i = 0; i < peers->count; i++) {
+    if (tls_client_reload(s->tls[i], reason))
+      continue;
+    snprintf(warning, SECONDARY_WHY, "the old files of tls `%.60s` stay in use: %.350s",
+             peers->items[i].name, reason);
+    log_warning("%s", warning);
+  }
 }
 
 struct secondary *secondary_open(const struct secondary_options *options, char *why) {
@@ -113,6 +143,7 @@ struct secondary *secondary_open(const struct secondary_options *options, char *
   s->zones = calloc(count + 1, sizeof *s->zones);
   s->wanted = calloc(count + 1, sizeof *s->wanted);
   bool ok = (s->zones != NULL && s->wanted != NULL && make_gate(s)) || out_of_memory(why);
+  ok = ok && open_tls(s, why);
   if (ok && count > 0)
     ok = secondary_store_open(options->state, why);
   for (size_t i = 0; ok && i < count; i++)
@@ -137,6 +168,9 @@ void secondary_close(struct secondary *s) {
     uv_mutex_destroy(&m->files_lock);
     free(m->name);
   }
+  for (size_t i = 0; s->tls != NULL && i < s->options.tls->count; i++)
+    tls_client_close(s->tls[i]);
+  free(s->tls);
   free(s->zones);
   free(s->wanted);
   free(s->gate_zones);
@@ -204,7 +238,8 @@ const char *secondary_counter_name(enum secondary_counter counter) {
                                                         [SECONDARY_IXFR] = "secondary_ixfr",
                                                         [SECONDARY_FAILURES] = "secondary_failures",
                                                         [SECONDARY_NOTIFIES] = "secondary_notifies",
-                                                        [SECONDARY_OCTETS] = "secondary_octets"};
+                                                        [SECONDARY_OCTETS] = "secondary_octets",
+                                                        [SECONDARY_TLS] = "secondary_tls"};
   return names[counter];
 }
 
@@ -220,14 +255,19 @@ static json_t *zone_json(const struct managed *m) {
   const struct secondary_zone *z = &m->zone;
   bool idle = z->step == SECONDARY_IDLE;
   json_t *primaries = json_array();
-  for (size_t i = 0; i < m->settings->primary_count; i++)
-    json_array_append_new(primaries, json_string(m->settings->primaries[i].text));
+  json_t *tls = json_array();
+  for (size_t i = 0; i < m->settings->primary_count; i++) {
+    const struct settings_primary *primary = &m->settings->primaries[i];
+    json_array_append_new(primaries, json_string(primary->address.text));
+    json_array_append_new(tls,
+                          primary->tls != NULL ? json_string(primary->tls->name) : json_null());
+  }
   json_t *serial = z->has_data ? json_integer((json_int_t)z->soa.serial) : json_null();
   json_t *error = m->error[0] != '\0' ? json_string(m->error) : json_null();
   return json_pack(
-      "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "zone", m->name, "state",
+      "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "zone", m->name, "state",
       secondary_state_text(secondary_zone_state(z, secondary_now(s))), "serial", serial,
-      "primaries", primaries, "refreshed", time_json(s, z->has_data, z->refreshed_at),
+      "primaries", primaries, "tls", tls, "refreshed", time_json(s, z->has_data, z->refreshed_at),
       "next_refresh", time_json(s, idle, z->next_at), "expires",
       time_json(s, z->has_data, secondary_zone_expires_at(z)), "busy", !idle, "error", error);
 }

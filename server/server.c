@@ -88,8 +88,13 @@ static void make_request(struct server *server, bool keep_build) {
 static void load_work(uv_work_t *work) {
   struct server *server = work->data;
   server->loaded = load_run(&server->request, server->load_warning, server->load_why);
-  if (!server->request.keep_build)
-    server_tls_reload(&server->tls, server->load_tls_warning);
+  if (server->request.keep_build)
+    return;
+  char warning[SECONDARY_WHY];
+  server_tls_reload(&server->tls, server->load_tls_warning);
+  secondary_reload_tls(server->secondary, warning);
+  if (server->load_tls_warning[0] == '\0') /* else the log has the other one */
+    memcpy(server->load_tls_warning, warning, sizeof server->load_tls_warning);
 }
 
 static void tell_waiters(struct reload_waiter *waiter, const char *why, const char *warning) {
@@ -304,6 +309,7 @@ static bool drop_privileges(const struct server *server, char *why) {
 static bool open_secondary(struct server *server, char *why) {
   const struct secondary_options options = {.loop = server->loop,
                                             .settings = &server->settings->secondary,
+                                            .tls = &server->settings->tls_peers,
                                             .state = server->settings->state,
                                             .keys = server->settings->transfer.keys,
                                             .udp_payload = udp_max(server->settings),

@@ -237,9 +237,11 @@ static bool take_section(struct settings *settings, const char *path, const stru
     *ok = settings_protect_read(&settings->protect, path, pair->value, why);
     return true;
   }
-  if (strcmp(pair->key->text, "secondary") != 0)
+  bool tls = strcmp(pair->key->text, "tls") == 0; /* was read before */
+  if (!tls && strcmp(pair->key->text, "secondary") != 0)
     return false;
-  *ok = settings_secondary_read(&settings->secondary, path, pair->value, why);
+  *ok = tls ||
+        settings_secondary_read(&settings->secondary, &settings->tls_peers, path, pair->value, why);
   return true;
 }
 
@@ -249,6 +251,10 @@ static bool take_tree(struct settings *settings, const char *path, const struct 
     snprintf(why, SETTINGS_WHY, "%.200s: must be a map of settings", path);
     return false;
   }
+  /* Before the sections that name what is in it. */
+  const struct yaml_node *tls = yaml_get(root, "tls");
+  if (tls != NULL && !settings_tls_peers_read(&settings->tls_peers, path, tls, why))
+    return false;
   for (size_t i = 0; i < root->count; i++) {
     const struct yaml_node *name = root->pairs[i].key;
     const struct yaml_node *value = root->pairs[i].value;
@@ -456,6 +462,7 @@ void settings_close(struct settings *settings) {
   forget_as(settings);
   settings_transfer_close(&settings->transfer);
   settings_secondary_close(&settings->secondary);
+  settings_tls_peers_close(&settings->tls_peers);
   settings_protect_close(&settings->protect);
   *settings = (struct settings){.listen_count = 0};
 }

@@ -15,6 +15,7 @@
 #include "server/settings_protect.h"
 #include "server/settings_secondary.h"
 #include "server/settings_tls.h"
+#include "server/settings_tls_peers.h"
 #include "server/settings_transfer.h"
 
 enum {
@@ -48,6 +49,7 @@ struct settings {
   struct settings_protect protect;
   enum log_format log;
   struct settings_transfer transfer;   /* sections `keys:` and `transfer:` of the file */
+  struct settings_tls_peers tls_peers; /* section `tls:` */
   struct settings_secondary secondary; /* section `secondary:` */
 };
 

@@ -5,19 +5,20 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "server/settings_fail.h"
+#include "server/settings_tls.h"
 
-enum { WHY = 512, DIGITS_MAX = 12 };
+enum { DIGITS_MAX = 12, DNS_PORT = 53 };
 
 struct reading {
+  const struct settings_tls_peers *peers;
   const char *path;
   char *why;
 };
 
 static bool fail(const struct reading *r, const struct yaml_node *at, const char *key,
                  const char *reason) {
-  snprintf(r->why, WHY, "%.180s:%u:%u: `%.40s`: %.200s", r->path, at->line, at->column, key,
-           reason);
-  return false;
+  return settings_fail(r->path, at, key, reason, r->why);
 }
 
 static bool read_name(const struct reading *r, const struct yaml_node *value, const char *key,
@@ -44,11 +45,23 @@ static bool read_number(const struct reading *r, const struct yaml_node *value, 
   return true;
 }
 
-static bool read_primary(const struct reading *r, const struct yaml_node *value,
+static bool read_tls(const struct reading *r, const struct yaml_node *value,
+                     const struct settings_tls_peer **out) {
+  char text[160];
+  if (value->kind != YAML_SCALAR)
+    return fail(r, value, "tls", "must be a name of the section `tls:`");
+  *out = settings_tls_peers_find(r->peers, value->text);
+  if (*out != NULL)
+    return true;
+  snprintf(text, sizeof text, "there is no `%.80s` in the section `tls:`", value->text);
+  return fail(r, value, "tls", text);
+}
+
+static bool read_address(const struct reading *r, const struct yaml_node *value, unsigned port,
                          struct address *out) {
   const char *reason = "must be an address, or ADDRESS@PORT";
   char text[256];
-  if (value->kind == YAML_SCALAR && address_parse(value->text, out, &reason)) {
+  if (value->kind == YAML_SCALAR && address_parse_port(value->text, port, out, &reason)) {
     if (!address_is_wildcard(out))
       return true;
     reason = "no primary has this address";
@@ -59,7 +72,31 @@ static bool read_primary(const struct reading *r, const struct yaml_node *value,
   return fail(r, value, "primaries", text);
 }
 
+/* RFC 9103 section 7.3: the port is that of DNS over TLS, too. */
+static unsigned default_port(const struct settings_primary *primary) {
+  return primary->tls != NULL ? SETTINGS_TLS_PORT : DNS_PORT;
+}
+
+/* An address, or {address: ..., tls: ...}; `primary` has the zone's `tls`. */
+static bool read_primary(const struct reading *r, const struct yaml_node *value,
+                         struct settings_primary *primary) {
+  if (value->kind != YAML_MAP)
+    return read_address(r, value, default_port(primary), &primary->address);
+  const struct yaml_node *address = yaml_get(value, "address");
+  const struct yaml_node *tls = yaml_get(value, "tls");
+  for (size_t i = 0; i < value->count; i++) {
+    const struct yaml_node *key = value->pairs[i].key;
+    if (value->pairs[i].value != address && value->pairs[i].value != tls)
+      return fail(r, key, key->text, "unknown key (a primary has `address` and `tls`)");
+  }
+  if (address == NULL)
+    return fail(r, value, "primaries", "`address` is missing");
+  return (tls == NULL || read_tls(r, tls, &primary->tls)) &&
+         read_address(r, address, default_port(primary), &primary->address);
+}
+
 static bool read_primaries(const struct reading *r, const struct yaml_node *value,
+                           const struct settings_tls_peer *tls,
                            struct settings_secondary_zone *zone) {
   size_t count = value->kind == YAML_LIST ? value->count : 0;
   if (count == 0 || count > SETTINGS_SECONDARY_PRIMARIES)
@@ -68,14 +105,17 @@ static bool read_primaries(const struct reading *r, const struct yaml_node *valu
   if (zone->primaries == NULL)
     return fail(r, value, "primaries", "out of memory");
   zone->primary_count = count;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
+    zone->primaries[i].tls = tls;
     if (!read_primary(r, value->items[i], &zone->primaries[i]))
       return false;
+  }
   return true;
 }
 
 static bool unknown_key(const struct reading *r, const struct yaml_node *key) {
-  static const char *const known[] = {"zone", "primaries", "tsig", "max-records", "max-octets"};
+  static const char *const known[] = {"zone", "primaries",   "tls",
+                                      "tsig", "max-records", "max-octets"};
   const char *near = diag_nearest(key->text, known, sizeof known / sizeof *known);
   char text[128] = "unknown key";
   if (near != NULL)
@@ -84,12 +124,14 @@ static bool unknown_key(const struct reading *r, const struct yaml_node *key) {
 }
 
 static bool read_key(const struct reading *r, const struct yaml_pair *pair,
-                     struct settings_secondary_zone *zone) {
+                     const struct settings_tls_peer *tls, struct settings_secondary_zone *zone) {
   const char *key = pair->key->text;
   if (strcmp(key, "zone") == 0)
     return read_name(r, pair->value, key, zone->apex);
   if (strcmp(key, "primaries") == 0)
-    return read_primaries(r, pair->value, zone);
+    return read_primaries(r, pair->value, tls, zone);
+  if (strcmp(key, "tls") == 0)
+    return true; /* was read before */
   if (strcmp(key, "max-records") == 0)
     return read_number(r, pair->value, key, &zone->max_records);
   if (strcmp(key, "max-octets") == 0)
@@ -104,10 +146,14 @@ static bool read_zone(const struct reading *r, const struct yaml_node *value,
                       struct settings_secondary_zone *zone) {
   if (value->kind != YAML_MAP)
     return fail(r, value, "secondary", "must be a list of maps with `zone` and `primaries`");
+  const struct settings_tls_peer *tls = NULL;
+  const struct yaml_node *named = yaml_get(value, "tls");
+  if (named != NULL && !read_tls(r, named, &tls))
+    return false;
   zone->max_records = SETTINGS_SECONDARY_RECORDS;
   zone->max_octets = SETTINGS_SECONDARY_OCTETS;
   for (size_t i = 0; i < value->count; i++)
-    if (!read_key(r, &value->pairs[i], zone))
+    if (!read_key(r, &value->pairs[i], tls, zone))
       return false;
   if (yaml_get(value, "zone") == NULL)
     return fail(r, value, "secondary", "`zone` is missing");
@@ -135,9 +181,10 @@ static bool check_repeated(const struct reading *r, const struct settings_second
   return true;
 }
 
-bool settings_secondary_read(struct settings_secondary *secondary, const char *path,
+bool settings_secondary_read(struct settings_secondary *secondary,
+                             const struct settings_tls_peers *peers, const char *path,
                              const struct yaml_node *value, char *why) {
-  const struct reading r = {path, why};
+  const struct reading r = {peers, path, why};
   if (value->kind != YAML_LIST)
     return fail(&r, value, "secondary", "must be a list of maps with `zone` and `primaries`");
   if (value->count > SETTINGS_SECONDARY_ZONES)

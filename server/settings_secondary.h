@@ -5,15 +5,19 @@
  *   secondary:
  *     - zone: example.net
  *       primaries: [192.0.2.1, "2001:db8::1@5353"]
+ *       tls: to-primary           # of `tls:`; for all primaries that have none of their own
  *       tsig: key-name            # of `keys:`; requests are signed and answers must be
  *       max-records: 2000000      # of one transfer
  *       max-octets: 536870912
+ *     - zone: example.org
+ *       primaries: [{address: 192.0.2.1, tls: to-primary}, {address: 192.0.2.2, tls: to-other}]
  */
 #ifndef SLUICE_SERVER_SETTINGS_SECONDARY_H
 #define SLUICE_SERVER_SETTINGS_SECONDARY_H
 
 #include "base/name.h"
 #include "server/address.h"
+#include "server/settings_tls_peers.h"
 #include "zones/yaml_tree.h"
 
 enum {
@@ -23,9 +27,14 @@ enum {
   SETTINGS_SECONDARY_OCTETS = 512 << 20,
 };
 
+struct settings_primary {
+  struct address address;
+  const struct settings_tls_peer *tls; /* NULL: in clear text */
+};
+
 struct settings_secondary_zone {
   uint8_t apex[NAME_BUF]; /* lower case, padded */
-  struct address *primaries;
+  struct settings_primary *primaries;
   size_t primary_count;
   uint8_t key[NAME_BUF]; /* wire name of the TSIG key */
   bool has_key;
@@ -39,10 +48,12 @@ struct settings_secondary {
 };
 
 /*
- * Reads the value of `secondary:` in the file `path`.  False with one line in `why` (512 octets):
- * "path:line:column: what".  settings_secondary_close() is needed in every case.
+ * Reads the value of `secondary:` in the file `path`; `peers` are those of `tls:` and must live as
+ * long.  False with one line in `why` (512 octets): "path:line:column: what".
+ * settings_secondary_close() is needed in every case.
  */
-bool settings_secondary_read(struct settings_secondary *secondary, const char *path,
+bool settings_secondary_read(struct settings_secondary *secondary,
+                             const struct settings_tls_peers *peers, const char *path,
                              const struct yaml_node *value, char *why);
 void settings_secondary_close(struct settings_secondary *secondary);
 

@@ -13,6 +13,8 @@ struct tls_session {
   size_t in_left;
   struct tls_output *out; /* of the call that is running */
   bool failed;
+  unsigned long error;    /* of OpenSSL, when it failed */
+  struct tls_check check; /* of the client's side */
 };
 
 /* ---- between OpenSSL and the buffers of the caller --------------------------------------------
@@ -79,18 +81,36 @@ static BIO *make_bio(struct tls_session *session) {
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-struct tls_session *tls_session_open(struct tls_server *server, uint64_t now_ms) {
-  struct tls_session *session = calloc(1, sizeof *session);
-  if (session == NULL)
-    return NULL;
-  session->ssl = tls_server_accept(server, now_ms);
+/* Connects the new session with its buffers; ends it and returns NULL without memory. */
+static struct tls_session *with_buffers(struct tls_session *session) {
   BIO *bio = session->ssl != NULL ? make_bio(session) : NULL;
   if (bio == NULL) {
     tls_session_close(session);
     return NULL;
   }
   SSL_set_bio(session->ssl, bio, bio);
-  SSL_set_accept_state(session->ssl);
+  return session;
+}
+
+struct tls_session *tls_session_open(struct tls_server *server, uint64_t now_ms) {
+  struct tls_session *session = calloc(1, sizeof *session);
+  if (session == NULL)
+    return NULL;
+  session->ssl = tls_server_accept(server, now_ms);
+  session = with_buffers(session);
+  if (session != NULL)
+    SSL_set_accept_state(session->ssl);
+  return session;
+}
+
+struct tls_session *tls_session_connect(struct tls_client *client) {
+  struct tls_session *session = calloc(1, sizeof *session);
+  if (session == NULL)
+    return NULL;
+  session->ssl = tls_client_connect(client, &session->check);
+  session = with_buffers(session);
+  if (session != NULL)
+    SSL_set_connect_state(session->ssl);
   return session;
 }
 
@@ -121,6 +141,7 @@ enum tls_result tls_session_receive(struct tls_session *session, const uint8_t *
   if (why == SSL_ERROR_ZERO_RETURN)
     return TLS_ENDED;
   session->failed = true;
+  session->error = ERR_peek_error();
   ERR_clear_error();
   return TLS_FAILED;
 }
@@ -149,6 +170,14 @@ void tls_session_end(struct tls_session *session, struct tls_output *out) {
 
 bool tls_session_is_established(const struct tls_session *session) {
   return SSL_is_init_finished(session->ssl);
+}
+
+bool tls_session_speaks_dot(const struct tls_session *session) {
+  return tls_client_speaks_dot(session->ssl);
+}
+
+void tls_session_why(const struct tls_session *session, char *to, size_t size) {
+  tls_client_why(&session->check, session->error, to, size);
 }
 
 bool tls_session_fits_transfer(const struct tls_session *session) {

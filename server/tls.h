@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TLS state of one connection: octets in, octets out.  No sockets, no clock; everything goes
- * through buffers of the caller, so that an idle session holds no more than OpenSSL's own state.
+ * The TLS state of one connection, of either side: octets in, octets out.  No sockets, no clock;
+ * everything goes through buffers of the caller, so that an idle session holds no more than
+ * OpenSSL's own state.
  *
  * A session belongs to one thread.
  */
@@ -10,6 +11,7 @@
 
 #include <stddef.h>
 
+#include "server/tls_client.h"
 #include "server/tls_server.h"
 
 enum {
@@ -42,6 +44,10 @@ struct tls_session;
 
 /* `now_ms` as in tls_server_accept(); NULL without memory. */
 struct tls_session *tls_session_open(struct tls_server *server, uint64_t now_ms);
+
+/* The client's side; tls_session_receive() without octets makes it say the first word.  NULL
+ * without memory. */
+struct tls_session *tls_session_connect(struct tls_client *client);
 void tls_session_close(struct tls_session *session); /* NULL is allowed */
 
 /*
@@ -61,6 +67,12 @@ void tls_session_end(struct tls_session *session, struct tls_output *out);
 
 /* True once the handshake is done. */
 bool tls_session_is_established(const struct tls_session *session);
+
+/* Of the client's side: true if DNS over TLS was agreed on (ALPN "dot"). */
+bool tls_session_speaks_dot(const struct tls_session *session);
+
+/* Of the client's side, after TLS_FAILED: why, in words. */
+void tls_session_why(const struct tls_session *session, char *to, size_t size);
 
 /* True if it is of TLS 1.3 or later, which zone transfers need (RFC 9103 section 7.2). */
 bool tls_session_fits_transfer(const struct tls_session *session);

@@ -1,100 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/tls_server.h"
 
-#include <openssl/crypto.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/fs.h"
-
 /* Forward secrecy and AEAD only (RFC 9325 section 4.2); the suites of TLS 1.3 are all so. */
 #define TLS12_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
-
-struct pair {
-  X509 *leaf;
-  STACK_OF(X509) * chain; /* what stands after it in the file */
-  EVP_PKEY *key;
-};
 
 struct tls_server {
   char *cert_path;
   char *key_path;
   pthread_mutex_t lock; /* of all below */
-  struct pair pair;
+  struct tls_pair pair;
   SSL_CTX *context;
   bool dated;
   uint64_t made_at; /* of the context, once a connection has told the time */
   int64_t expires;
 };
-
-static void pair_close(struct pair *pair) {
-  X509_free(pair->leaf);
-  sk_X509_pop_free(pair->chain, X509_free);
-  EVP_PKEY_free(pair->key);
-  *pair = (struct pair){.leaf = NULL};
-}
-
-/* ---- files ------------------------------------------------------------------------------------
- */
-
-/* OpenSSL would ask on the terminal. */
-static int no_password(char *buffer, int size, int writing, void *arg) {
-  (void)buffer;
-  (void)size;
-  (void)writing;
-  *(bool *)arg = true;
-  return -1;
-}
-
-static bool read_chain(BIO *bio, struct pair *pair) {
-  bool asked = false;
-  X509 *next;
-  pair->leaf = PEM_read_bio_X509(bio, NULL, no_password, &asked);
-  pair->chain = sk_X509_new_null();
-  if (pair->leaf == NULL || pair->chain == NULL)
-    return false;
-  while ((next = PEM_read_bio_X509(bio, NULL, no_password, &asked)) != NULL) {
-    if (sk_X509_push(pair->chain, next) == 0) {
-      X509_free(next);
-      return false;
-    }
-  }
-  return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE; /* the end of the file */
-}
-
-static bool read_pair(const struct tls_server *server, struct pair *pair, char *why) {
-  uint8_t *text = NULL;
-  size_t length = 0;
-  bool asked = false;
-  if (!fs_read(server->cert_path, TLS_FILE_MAX, &text, &length, why))
-    return false;
-  BIO *bio = BIO_new_mem_buf(text, (int)length);
-  bool ok = bio != NULL && read_chain(bio, pair);
-  BIO_free(bio);
-  free(text);
-  if (!ok) {
-    snprintf(why, TLS_WHY, "%.300s is not a certificate (chain) in PEM form", server->cert_path);
-    return false;
-  }
-  if (!fs_read(server->key_path, TLS_FILE_MAX, &text, &length, why))
-    return false;
-  bio = BIO_new_mem_buf(text, (int)length);
-  if (bio != NULL)
-    pair->key = PEM_read_bio_PrivateKey(bio, NULL, no_password, &asked);
-  BIO_free(bio);
-  OPENSSL_cleanse(text, length);
-  free(text);
-  if (pair->key == NULL)
-    snprintf(why, TLS_WHY, "%.300s %s", server->key_path,
-             asked ? "is encrypted; store the key without a password"
-                   : "is not a private key in PEM form");
-  return pair->key != NULL;
-}
 
 static bool read_expiry(const X509 *leaf, int64_t *expires) {
   struct tm tm;
@@ -123,7 +49,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static SSL_CTX *make_context(const struct pair *pair) {
+static SSL_CTX *make_context(const struct tls_pair *pair) {
   SSL_CTX *context = SSL_CTX_new(TLS_server_method());
   if (context == NULL)
     return NULL;
@@ -135,45 +61,30 @@ static SSL_CTX *make_context(const struct pair *pair) {
   SSL_CTX_set_timeout(context, TLS_ROTATE_MS / 1000);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
   if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-      SSL_CTX_set_cipher_list(context, TLS12_CIPHERS) == 1 &&
-      SSL_CTX_use_cert_and_key(context, pair->leaf, pair->key, pair->chain, 1) == 1)
+      SSL_CTX_set_cipher_list(context, TLS12_CIPHERS) == 1 && tls_pair_use(pair, context))
     return context;
   SSL_CTX_free(context);
   return NULL;
 }
 
-static void explain_pair(const struct tls_server *server, const struct pair *pair, char *why) {
-  char reason[128] = "unknown reason";
-  unsigned long error = ERR_peek_last_error();
-  if (X509_check_private_key(pair->leaf, pair->key) != 1) {
-    snprintf(why, TLS_WHY, "the key in %.200s is not that of the certificate in %.200s",
-             server->key_path, server->cert_path);
-    return;
-  }
-  if (ERR_reason_error_string(error) != NULL)
-    snprintf(reason, sizeof reason, "%s", ERR_reason_error_string(error));
-  snprintf(why, TLS_WHY, "%.180s and %.180s cannot be used: %s", server->cert_path,
-           server->key_path, reason);
-}
-
 bool tls_server_reload(struct tls_server *server, char *why) {
-  struct pair pair = {.leaf = NULL};
+  struct tls_pair pair = {.leaf = NULL};
   int64_t expires;
   ERR_clear_error();
-  if (!read_pair(server, &pair, why)) {
-    pair_close(&pair);
+  if (!tls_pair_read(&pair, server->cert_path, server->key_path, why)) {
+    tls_pair_close(&pair);
     return false;
   }
   ERR_clear_error();
   SSL_CTX *context = make_context(&pair);
   if (context == NULL || !read_expiry(pair.leaf, &expires)) {
-    explain_pair(server, &pair, why);
+    tls_pair_explain(&pair, server->cert_path, server->key_path, why);
     SSL_CTX_free(context);
-    pair_close(&pair);
+    tls_pair_close(&pair);
     return false;
   }
   pthread_mutex_lock(&server->lock);
-  struct pair old_pair = server->pair;
+  struct tls_pair old_pair = server->pair;
   SSL_CTX *old_context = server->context;
   server->pair = pair;
   server->context = context;
@@ -181,7 +92,7 @@ bool tls_server_reload(struct tls_server *server, char *why) {
   server->dated = false;
   pthread_mutex_unlock(&server->lock);
   SSL_CTX_free(old_context); /* sessions hold references of their own */
-  pair_close(&old_pair);
+  tls_pair_close(&old_pair);
   return true;
 }
 
@@ -233,7 +144,7 @@ void tls_server_close(struct tls_server *server) {
   if (server == NULL)
     return;
   SSL_CTX_free(server->context);
-  pair_close(&server->pair);
+  tls_pair_close(&server->pair);
   pthread_mutex_destroy(&server->lock);
   free(server->cert_path);
   free(server->key_path);

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/tls_pair.h"
+
 enum {
-  TLS_WHY = 512,
-  TLS_FILE_MAX = 64 << 10,          /* of a PEM file; bounds what a handshake sends, too */
   TLS_ROTATE_MS = 12 * 3600 * 1000, /* the keys of session tickets are used for so long */
 };
 

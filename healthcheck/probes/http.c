@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/tls_trust.h"
 #include "healthcheck/probe_kind.h"
 #include "healthcheck/probes/http_loop.h"
 #include "healthcheck/probes/http_reason.h"
 #include "healthcheck/probes/match.h"
-#include "healthcheck/probes/tls_trust.h"
 
 enum {
   HEADER_OCTETS = 64 << 10,
@@ -421,7 +421,7 @@ static bool set_limits(struct http *http) {
 /* CURLOPT_SSL_CTX_FUNCTION: for each connection. */
 static CURLcode set_context(CURL *easy, void *context, void *arg) {
   struct http *http = arg;
-  char why[TLS_WHY];
+  char why[TLS_TRUST_WHY];
   (void)easy;
   http->step = HTTP_SHAKES_HANDS;
   http->connect_us = (int64_t)((uv_hrtime() - http->socket_ns) / 1000) + 1;
@@ -488,7 +488,7 @@ static void close_http(void *shared) {
 /* A ca_file that cannot be used fails the probe before it connects. */
 static bool has_trust(struct http *http, char *reason) {
   const struct check *check = http->probe->check;
-  char why[TLS_WHY];
+  char why[TLS_TRUST_WHY];
   if (!is_tls(http) || !check->verify || tls_trust_get(http->shared->trust, check->ca_file, why))
     return true;
   snprintf(reason, PROBE_REASON, "%s", why);

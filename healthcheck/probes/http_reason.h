@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "healthcheck/check.h"
-#include "healthcheck/probes/tls_trust.h"
+#include "base/tls_trust.h"
 
 /* Our own grounds for ending an exchange. */
 enum http_stop {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "healthcheck/probes/tls_trust.h"
+#include "base/tls_trust.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -79,16 +79,16 @@ static X509_STORE *read_file(const char *path, char *why) {
   uint8_t *pem = NULL;
   size_t length = 0;
   if (!fs_read(path, FILE_LIMIT, &pem, &length, problem)) {
-    snprintf(why, TLS_WHY, "ca_file: %.140s", problem);
+    snprintf(why, TLS_TRUST_WHY, "ca_file: %.140s", problem);
     return NULL;
   }
   X509_STORE *store = make_store();
   if (store != NULL && add_certificates(store, pem, length) == 0) {
     X509_STORE_free(store);
     store = NULL;
-    snprintf(why, TLS_WHY, "ca_file: no certificate in %.120s", path);
+    snprintf(why, TLS_TRUST_WHY, "ca_file: no certificate in %.120s", path);
   } else if (store == NULL) {
-    snprintf(why, TLS_WHY, "out of memory");
+    snprintf(why, TLS_TRUST_WHY, "out of memory");
   }
   free(pem);
   return store;
@@ -100,7 +100,7 @@ static X509_STORE *read_system(char *why) {
     return store;
   X509_STORE_free(store);
   ERR_clear_error();
-  snprintf(why, TLS_WHY, "the system's authorities cannot be read");
+  snprintf(why, TLS_TRUST_WHY, "the system's authorities cannot be read");
   return NULL;
 }
 
@@ -136,7 +136,7 @@ X509_STORE *tls_trust_get(struct tls_trust *trust, const char *ca_file, char *wh
   memset(&now, 0, sizeof now);
   struct trust_file *file = find(trust, ca_file);
   if (file == NULL) {
-    snprintf(why, TLS_WHY, "out of memory");
+    snprintf(why, TLS_TRUST_WHY, "out of memory");
     return NULL;
   }
   file->used = ++trust->uses;
@@ -165,10 +165,9 @@ static void note_day(const ASN1_TIME *time, struct tls_refusal *refusal) {
     strftime(refusal->day, sizeof refusal->day, "%Y-%m-%d", &tm);
 }
 
-static int verify(X509_STORE_CTX *context, void *arg) {
-  struct tls_refusal *refusal = arg;
+bool tls_trust_verify(X509_STORE_CTX *context, struct tls_refusal *refusal) {
   if (X509_verify_cert(context) == 1)
-    return 1;
+    return true;
   refusal->error = X509_STORE_CTX_get_error(context);
   if (refusal->error == X509_V_OK)
     refusal->error = X509_V_ERR_UNSPECIFIED;
@@ -178,7 +177,11 @@ static int verify(X509_STORE_CTX *context, void *arg) {
     note_day(refusal->error == X509_V_ERR_CERT_NOT_YET_VALID ? X509_get0_notBefore(certificate)
                                                              : X509_get0_notAfter(certificate),
              refusal);
-  return 0;
+  return false;
+}
+
+static int verify(X509_STORE_CTX *context, void *arg) {
+  return tls_trust_verify(context, arg);
 }
 
 void tls_trust_use(SSL_CTX *context, X509_STORE *store, struct tls_refusal *refusal) {

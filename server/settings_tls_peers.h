@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The section `tls:` of the machine's settings: how primaries are reached over TLS, by name.
+ *
+ *   tls:
+ *     to-primary:
+ *       hostname: ns1.example.net            # in its certificate
+ *       ca_file: /etc/sluice/primary-ca.pem  # the system's authorities unless given
+ *       pins: [BASE64]                       # SHA-256 of its public key; beside or instead
+ *       cert_file: /etc/sluice/our.pem       # what we show, if it wants to know us
+ *       key_file: /etc/sluice/our.key
+ */
+#ifndef SLUICE_SERVER_SETTINGS_TLS_PEERS_H
+#define SLUICE_SERVER_SETTINGS_TLS_PEERS_H
+
+#include "server/tls_client.h"
+#include "zones/yaml_tree.h"
+
+enum { SETTINGS_TLS_PEERS = 1000, SETTINGS_TLS_PINS = 16 };
+
+struct settings_tls_peer {
+  char *name;
+  struct tls_peer peer;
+};
+
+struct settings_tls_peers {
+  struct settings_tls_peer *items; /* in the order of the file */
+  size_t count;
+};
+
+/*
+ * Reads the value of `tls:` in the file `path`; the files that it names are left alone.  False with
+ * one line in `why` (512 octets): "path:line:column: what".  settings_tls_peers_close() is needed
+ * in every case.
+ */
+bool settings_tls_peers_read(struct settings_tls_peers *peers, const char *path,
+                             const struct yaml_node *value, char *why);
+void settings_tls_peers_close(struct settings_tls_peers *peers);
+
+/* NULL if there is none of this name. */
+const struct settings_tls_peer *settings_tls_peers_find(const struct settings_tls_peers *peers,
+                                                        const char *name);
+
+#endif
