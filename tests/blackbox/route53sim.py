@@ -163,6 +163,7 @@ class Route53:
         self.token = None      # the session token that the credentials need
         self.expired = False   # it is over
         self.healthy = {}      # health check id -> what its probes say
+        self.probe = lambda config: True  # what they say of others
         self.references = {}   # CallerReference -> id, or None once removed
         self.requests = []     # (method, path, body)
         self.headers = []      # of each request
@@ -516,6 +517,8 @@ class Route53:
                 raise Error("InvalidInput", "times")
             if config["Type"] not in ("HTTP", "HTTPS", "TCP", "HTTP_STR_MATCH", "HTTPS_STR_MATCH"):
                 raise Error("InvalidInput", "Type")
+            if not (1 <= len(config["SearchString"]) <= 255 if "STR_MATCH" in config["Type"] else "SearchString" not in config):
+                raise Error("InvalidInput", "SearchString")
             if not 1 <= int(config["Port"]) <= 65535 or len(config.get("ResourcePath", "")) > 255:
                 raise Error("InvalidInput", "Port or ResourcePath")
             number = f"{len(self.references) + 1:08x}-0000-4000-8000-000000000000"
@@ -549,7 +552,7 @@ class Route53:
 
     def is_up(self, number):
         config = self.checks[number]["config"]
-        up = True if config.get("Disabled") == "true" else self.healthy.get(number, True)
+        up = True if config.get("Disabled") == "true" else self.healthy.get(number, self.probe(config))
         return up != (config.get("Inverted") == "true")
 
     def is_healthy(self, item):

@@ -112,6 +112,47 @@ def test_native_checks(sim):
     assert apply(sim, sample(pushed=False, health=health))["changes"] == 0
 
 
+WEB = {"type": "http", "path": "/", "port": 80, "interval": 30000, "fall": 3, "expect": {"status": [[200, 299]]}}
+
+
+def own(sim, check, endpoints=("one", "two", "spare"), domain=sample):
+    """The grade of `status`, why, and the configurations of the checks that are there."""
+    out = apply(sim, domain(pushed=False, health={e: check for e in endpoints}))
+    status = out["fidelity"]["cdn.e.test."]["status"]
+    return status["grade"], status.get("why", ""), [c["config"] for c in sim.checks.values()]
+
+
+def test_a_check_of_a_body(sim):
+    """What is looked for is looked for there too, and read back."""
+    check = dict(WEB, type="https", expect={"status": [[200, 204]], "body": "all <is> well"})
+    grade, why, configs = own(sim, check)
+    assert grade == "approx" and "first address" in why
+    assert {(c["Type"], c["SearchString"]) for c in configs} == {("HTTPS_STR_MATCH", "all <is> well")}
+    out = once(sim, "read", "compile", "apply", "decompile", domains=[sample(pushed=False, health={"one": check, "two": check, "spare": check})])
+    assert out["changes"] == 0
+    assert out["documents"]["cdn.e.test."]["health"]["one"]["expect"] == {"body": "all <is> well"}
+
+
+@pytest.mark.parametrize("change, word", [
+    ({"type": "tcp", "send": "x"}, "says"), ({"type": "tcp", "expect": {"data": "x"}}, "says"), ({"type": "dns"}, "tcp"),
+    ({"method": "POST"}, "GET"), ({"headers": {"X-Key": "1"}}, "headers"), ({"expect": {"status": [[200, 299], [401, 401]]}}, "399"),
+    ({"expect": {"status": [[200, 299]], "body": "x" * 256}}, "255"),
+])
+def test_checks_that_it_cannot_do(sim, change, word):
+    grade, why, configs = own(sim, dict(WEB, **change))
+    assert grade == "lost" and word in why and "health: pushed" in why and not configs
+
+
+@pytest.mark.parametrize("host, grade", [("www.example.net", "lost"), ("A.example.net", "approx"), (None, "approx")])
+def test_a_host_is_checked_where_it_is(sim, host, grade):
+    """A check without an address has one name: it must not be turned to another host."""
+    def hosts(**more):
+        return pdnslib.domain({"global": (["global"], [{"a": 1, "b": 1}])}, {"a": "a.example.net.", "b": ("b.example.net.", False)}, **more)
+    found, why, configs = own(sim, dict(WEB, **{"host": host} if host else {}), ("a", "b"), hosts)
+    assert found == grade and ("another name" in why) == (grade == "lost")
+    assert {c["FullyQualifiedDomainName"].lower() for c in configs} == (set() if grade == "lost" else {"a.example.net"})
+
+
 def test_host_names_and_wildcards(sim):
     hosts = pdnslib.domain({"global": (["global"], [{"a": 1}, {"b": 1}])}, {"a": "a.example.net.", "b": "b.example.net."}, name="*.w")
     apply(sim, hosts)

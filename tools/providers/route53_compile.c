@@ -161,69 +161,6 @@ static bool add(struct compiling *c, const char *name, const char *identifier, j
 
 /* ---- health checks -------------------------------------------------------------------------- */
 
-static long long integer(const json_t *json, const char *key, long long otherwise) {
-  const json_t *value = json_object_get(json, key);
-  return json_is_integer(value) ? json_integer_value(value) : otherwise;
-}
-
-/* Where it is: the first address of the family, or the host. */
-static bool set_target(const struct steer_endpoint *e, enum steer_type type, json_t *body) {
-  char text[NAME_MAX_TEXT];
-  if (type == STEER_CNAME) {
-    name_to_text(text, e->host);
-    if (strlen(text) > 1)
-      text[strlen(text) - 1] = '\0';
-    return json_object_set_new(body, "host", json_string(text)) == 0;
-  }
-  inet_ntop(type == STEER_A ? AF_INET : AF_INET6,
-            type == STEER_A ? (const void *)e->addr4[0] : (const void *)e->addr6[0], text,
-            sizeof text);
-  return json_object_set_new(body, "address", json_string(text)) == 0;
-}
-
-static bool set_web(const json_t *check, bool tls, json_t *body) {
-  const char *path = json_string_value(json_object_get(check, "path"));
-  const char *host = json_string_value(json_object_get(check, "host"));
-  bool ok = json_object_set_new(body, "type", json_string(tls ? "HTTPS" : "HTTP")) == 0 &&
-            json_object_set_new(body, "path", json_string(path ? path : "/")) == 0;
-  if (ok && host)
-    ok = json_object_set_new(body, "host", json_string(host)) == 0;
-  if (ok && tls)
-    ok = json_object_set_new(body, "sni", json_true()) == 0;
-  return ok;
-}
-
-json_t *route53_check(const struct provider_domain *domain, uint32_t endpoint, enum steer_type type,
-                      const char **why) {
-  const struct steer_endpoint *e = &domain->steer->endpoints[endpoint];
-  const struct steer_status *status = domain->facts.status ? &domain->facts.status[endpoint] : NULL;
-  const json_t *check = json_object_get(domain->health, e->name);
-  const char *kind = json_string_value(json_object_get(check, "type"));
-  bool known = status && (status->health4 != HEALTH_UNKNOWN || status->health6 != HEALTH_UNKNOWN);
-  *why = NULL;
-  if (!check && !(domain->pushed && known))
-    return NULL;
-  bool tcp = kind && strcmp(kind, "tcp") == 0;
-  bool web = kind && (strcmp(kind, "http") == 0 || strcmp(kind, "https") == 0);
-  if (!domain->pushed && !tcp && !web) {
-    *why = "Route 53 can only check http, https and tcp; use `health: pushed`";
-    return NULL;
-  }
-  bool down =
-      domain->pushed && status && status_is_down(e, status, type) && !status_is_disabled(e, status);
-  long long fall = integer(check, "fall", 3);
-  long long interval = integer(check, "interval", 30000) < 30000 && !domain->pushed ? 10 : 30;
-  json_t *body = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b}", "type", "TCP", "port",
-                           (json_int_t)integer(check, "port", 80), "interval", (json_int_t)interval,
-                           "threshold", (json_int_t)(fall > 10 ? 10 : fall), "disabled",
-                           domain->pushed, "inverted", down);
-  if (body && set_target(e, type, body) &&
-      (domain->pushed || tcp || set_web(check, strcmp(kind, "https") == 0, body)))
-    return body;
-  json_decref(body);
-  return NULL;
-}
-
 /* Adds the health check of the endpoint once and gives its key; "" if there is none. */
 static bool add_check(struct compiling *c, uint32_t endpoint, char key[ROUTE53_KEY]) {
   const struct steer_endpoint *e = &c->domain->steer->endpoints[endpoint];
@@ -239,8 +176,9 @@ static bool add_check(struct compiling *c, uint32_t endpoint, char key[ROUTE53_K
   if (!c->domain->pushed)
     grade(c, LAYER_STATUS, FIDELITY_APPROX, 1,
           "its own probes: every 10 or 30 s from several places, of an endpoint's first address, "
-          "status 200 to 399");
-  snprintf(interval, sizeof interval, "%lld", integer(body, "interval", 0));
+          "status 200 to 399, any certificate");
+  snprintf(interval, sizeof interval, "%lld",
+           (long long)json_integer_value(json_object_get(body, "interval")));
   const char *const texts[] = {c->domain->name, e->name,
                                qtypes[c->type], json_string_value(json_object_get(body, "type")),
                                interval,        NULL};

@@ -97,10 +97,15 @@ static bool add_endpoint(struct decompiling *d, const char *name, const struct p
 
 /* Settings of a check that probes, as zones/config_health.h has them. */
 static bool note_settings(struct decompiling *d, const char *name, const json_t *body) {
-  static const char *const types[][2] = {{"HTTP", "http"}, {"HTTPS", "https"}, {"TCP", "tcp"}};
+  static const char *const types[][2] = {{"HTTP", "http"},
+                                         {"HTTPS", "https"},
+                                         {"HTTP_STR_MATCH", "http"},
+                                         {"HTTPS_STR_MATCH", "https"},
+                                         {"TCP", "tcp"}};
   const char *type = json_string_value(json_object_get(body, "type"));
   const char *path = json_string_value(json_object_get(body, "path"));
   const char *host = json_string_value(json_object_get(body, "host"));
+  const char *search = json_string_value(json_object_get(body, "search"));
   const char *ours = NULL;
   for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
     if (strcmp(type, types[i][0]) == 0)
@@ -117,6 +122,8 @@ static bool note_settings(struct decompiling *d, const char *name, const json_t 
     json_object_set_new(settings, "path", json_string(path));
   if (settings && web && host)
     json_object_set_new(settings, "host", json_string(host));
+  if (settings && web && search)
+    json_object_set_new(settings, "expect", json_pack("{s:s}", "body", search));
   return json_object_set_new(d->health, name, settings) == 0;
 }
 

@@ -30,6 +30,7 @@ enum {
   ROUTE53_RECORDS_MAX = 1000, /* of one batch */
   ROUTE53_VALUES_MAX = 32000, /* characters of one batch */
   ROUTE53_WEIGHT_MAX = 255,
+  ROUTE53_SEARCH_MAX = 255,  /* octets that a check looks for in a body */
   ROUTE53_XML_MAX = 8 << 20, /* octets of one reply */
   ROUTE53_ID = 64,           /* of zones, changes and health checks, with NUL */
 };

@@ -142,21 +142,34 @@ static bool judge_loss(struct sync_target *t, size_t d) {
   return true;
 }
 
+/* `health: none`: the provider's kind sees no checks, so it cannot tell that they do not count. */
+static void judge_none(const struct sync_domain *d, struct provider_fidelity *f) {
+  if (json_object_size(d->domain->health) == 0)
+    return;
+  f->grade[LAYER_STATUS] = FIDELITY_LOST;
+  f->error[LAYER_STATUS] = 1;
+  snprintf(f->why[LAYER_STATUS], sizeof f->why[LAYER_STATUS],
+           "its setting `health: none`: endpoints that are down stay");
+}
+
 static bool compile(struct sync_target *t, void *self) {
   const struct sync_zone *zone = t->zone;
   const char *health = json_string_value(json_object_get(t->provider->settings, "health"));
   bool pushed = !health ? !t->provider->kind->can.native : strcmp(health, "pushed") == 0;
+  bool none = health && strcmp(health, "none") == 0;
   for (size_t i = 0; i < zone->zone->domain_count; i++) {
     const struct sync_domain *d = &zone->domains[i];
     struct provider_domain domain = {
         .steer = d->domain->steer,
         .name = d->name,
-        .health = health && strcmp(health, "none") == 0 ? NULL : d->domain->health,
+        .health = none ? NULL : d->domain->health,
         .facts = {.status = pushed ? d->status : d->manual, .weights = d->weights},
         .pushed = pushed,
     };
     if (!t->provider->kind->compile(self, &domain, &t->desired, &t->fidelity[i], &t->error))
       return false;
+    if (none)
+      judge_none(d, &t->fidelity[i]);
     if (!judge_loss(t, i))
       return provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", t->provider->name);
   }
