@@ -499,7 +499,7 @@ struct secondary_client *secondary_client_ask(uv_loop_t *loop,
     return NULL;
   memset(c, 0, offsetof(struct secondary_client, input));
   c->question = *question;
-  /* RFC 9103 section 6.1: the SOA is asked for over TLS too, which hides that there are news. */
+  /* RFC 9103: the SOA is asked for over TLS too, which hides what is new, and when. */
   bool udp = question->qtype == TYPE_SOA && !question->tcp && question->tls == NULL;
   int error = udp ? uv_udp_init(loop, &c->socket.udp) : uv_tcp_init(loop, &c->socket.tcp);
   if (error != 0) {

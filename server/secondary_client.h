@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One question to a primary: its SOA over UDP, or a transfer over TCP; or both over TLS, with which
- * a connection can be kept from the one to the other (RFC 9103 section 6.2).
+ * a connection can be kept from the one to the other (RFC 9103 section 6.3.1).
  *
  * All of it runs in the loop's thread.  What comes in is hostile; it may take no more than the
  * limits, and no more time than the constants below.
