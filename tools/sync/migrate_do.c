@@ -197,6 +197,10 @@ static bool is_unused(struct migrate_job *job) {
   struct migrate_view view;
   bool ok = migrate_look(job, job->state.from, &view);
   const char *name = ok ? nameset_first_common(job->state.old, view.parent.any) : NULL;
+  if (ok && json_array_size(view.parent.all) == 0)
+    ok = migrate_fail(
+        job, "the name servers of the parent zone tell no delegation of %.255s: it is not deleted",
+        job->zone);
   if (ok && !name)
     name = nameset_first_common(job->state.old, view.apex.any);
   if (name)
