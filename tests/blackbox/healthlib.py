@@ -6,11 +6,11 @@ import json
 import pathlib
 import select
 import socket
-import subprocess
 import threading
 import time
 
 import sluicelib
+from sluicelib import wait_for
 
 # Fast enough for a test, and slow enough that a busy machine does not fail a check by itself.
 QUICK = "interval: 300ms, timeout: 300ms, rise: 2, fall: 2"
@@ -88,21 +88,7 @@ class Healthd(sluicelib.Process):
         super().__init__(sluicelib.program("sluice-healthd"), "--data", self.data, "--feed", self.feed,
                          "--state", self.state, "--control", self.control, *options, env=env)
         if wait:
-            try:
-                self.wait_log(r"\bready\b")
-            except AssertionError:
-                self.kill()
-                raise
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        if kind is None:
-            self.stop()
-        else:
-            self.kill()
-            print(self.log)
+            self.wait_ready()
 
     def ask(self, command, **arguments):
         return sluicelib.control(self.control, command, **arguments)
@@ -124,15 +110,6 @@ class Healthd(sluicelib.Process):
 
     def sluice(self, *args, status=0, **options):
         return sluicelib.sluice("health", *args, "--socket", self.control, status=status, **options)
-
-
-def wait_for(condition, what="", timeout=sluicelib.DEADLINE):
-    """Waits until condition() is true; `what` is a text or a function that makes one."""
-    end = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout} s: {what() if callable(what) else what}")
-        time.sleep(0.01)
 
 
 def answers(server, name, rdtype="A"):
@@ -159,51 +136,3 @@ def levels(port, *endpoints, more=QUICK, ttl=0):
     names = [e.partition(":")[0] for e in endpoints]
     return (f"ttl: {ttl}\nendpoints: {{{', '.join(endpoints)}}}\n"
             f"regions: {{global: [{', '.join(f'{{{n}: 1}}' for n in names)}]}}\n" + health(port, more))
-
-
-# The wall clock goes as the file $CLOCK_OFFSET says (seconds), at once when that changes; the monotonic one
-# is as it is.
-CLOCK_C = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-static long offset(void) {
-  long seconds = 0;
-  FILE *file = fopen(getenv("CLOCK_OFFSET"), "r");
-  if (!file || fscanf(file, "%ld", &seconds) != 1)
-    seconds = 0;
-  if (file)
-    fclose(file);
-  return seconds;
-}
-
-int clock_gettime(clockid_t clock, struct timespec *now) {
-  static int (*next)(clockid_t, struct timespec *);
-  if (!next)
-    next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-  int result = next(clock, now);
-  if (clock == CLOCK_REALTIME)
-    now->tv_sec += offset();
-  return result;
-}
-
-time_t time(time_t *out) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  if (out)
-    *out = now.tv_sec;
-  return now.tv_sec;
-}
-"""
-
-
-def clock_environment(folder, offset_file):
-    """Environment for a program whose wall clock follows a file."""
-    source, library = pathlib.Path(folder) / "clock.c", pathlib.Path(folder) / "clock.so"
-    source.write_text(CLOCK_C, encoding="utf-8")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    options = sluicelib.environment()["ASAN_OPTIONS"] + ":verify_asan_link_order=0"
-    return {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(offset_file), "ASAN_OPTIONS": options}

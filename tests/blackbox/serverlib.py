@@ -5,9 +5,9 @@ import pathlib
 import resource
 import socket
 import struct
-import time
 
 import sluicelib
+from sluicelib import read_message, wait_for
 
 DOMAIN = "ttl: 20\nendpoints: {one: 192.0.2.1, two: 192.0.2.2}\nregions: {global: {one: 1, two: 0}}\n"
 RECORDS = "www: {A: [192.0.2.80]}\nbig: {TXT: [" + ", ".join(f'"{i:03d} {"y" * 240}"' for i in range(240)) + "]}\n"
@@ -31,12 +31,6 @@ def connect(server, **options):
     return sock
 
 
-def read_message(sock):
-    """The next response, b"" at the end of the connection."""
-    head = sluicelib.receive(sock, 2)
-    return sluicelib.receive(sock, struct.unpack("!H", head)[0]) if len(head) == 2 else b""
-
-
 def is_answered(sock):
     """Asks once on a connection; False if the server has closed it."""
     try:
@@ -48,14 +42,6 @@ def is_answered(sock):
 
 def counters(server):
     return sluicelib.control(server.control, "status")["counters"]
-
-
-def wait_for(condition, what, timeout=sluicelib.DEADLINE):
-    """Waits until condition() is true."""
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, f"not within {timeout} s: {what}"
-        time.sleep(0.01)
 
 
 def descriptors(pid):

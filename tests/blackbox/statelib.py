@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State set at run time, over the control socket as server/control.h says."""
-import json
-import socket
-
 import sluicelib
+from sluicelib import call
 
 DOMAIN = """\
 ttl: 30
@@ -18,16 +16,6 @@ regions:
   eu: {one: 1, three: 1}
 """
 NAME = "cdn.example.com."
-
-
-def call(path, command, **arguments):
-    """The reply to one request, whether it is ok or not."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.settimeout(sluicelib.DEADLINE)
-        sock.connect(str(path))
-        sock.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
-        with sock.makefile("rb") as lines:
-            return json.loads(lines.readline())
 
 
 def weight(endpoint, value, region="global", level=1, domain=NAME, **more):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import clocklib
 import healthlib
 import sluicelib
 from fakedns import FakeDNS, reply
@@ -351,19 +352,18 @@ def test_b94_a_stopped_process_makes_no_verdict_and_no_burst(tmp_path, make_conf
             endpoint.stop()
 
 
-def test_b94_jumps_of_the_wall_clock_change_nothing(tmp_path, make_config, port):
-    offset = tmp_path / "offset"
-    offset.write_text("0", encoding="ascii")
-    env = {**healthlib.clock_environment(tmp_path, offset), "TZ": "Pacific/Kiritimati"}
+def test_b94_jumps_of_the_wall_clock_change_nothing(tmp_path, make_config, port, monkeypatch):
     data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12")}),
                            tmp_path / "data")
-    with Endpoint("127.0.0.11", port) as endpoint, Healthd(data, env=env) as healthd:
+    clock = clocklib.WallClock(tmp_path, monkeypatch)
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    with Endpoint("127.0.0.11", port) as endpoint, Healthd(data) as healthd:
         healthd.wait_states(**{"127.0.0.11": "up", "127.0.0.12": "down"})
         since = healthd.checks()["127.0.0.11"]["since"]
         assert abs(since - time.time()) < 3600
         for jump in (86400, -86400, -int(time.time()), 0):
             mark, before, status = healthd.mark(), len(endpoint.times), healthd.status()
-            offset.write_text(str(jump), encoding="ascii")
+            clock.shift(jump)
             wait_for(lambda: len(endpoint.times) >= before + 3, "the cadence goes on")
             burst = endpoint.times[before:before + 3]
             assert burst[2] - burst[0] > 0.3, "two intervals of 0.3 s, give or take some jitter"

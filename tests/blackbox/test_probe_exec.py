@@ -7,13 +7,13 @@ import pwd
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 
 import sluicelib
 from fakedns import FakeDNS, reply
 from probelib import probe, probes, settings
+from sluicelib import wait_for
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 RUN_AS = ("--run-as", ME)
@@ -45,13 +45,6 @@ def processes(mark):
         if mark.encode() in words:
             found.append(int(folder.name))
     return found
-
-
-def wait_for(condition):
-    until = time.monotonic() + sluicelib.DEADLINE
-    while not condition():
-        assert time.monotonic() < until, "it does not come"
-        time.sleep(0.005)
 
 
 def unique(number=[0]):

@@ -14,31 +14,9 @@ import serverlib
 import sluicelib
 import statelib
 import toollib
+from syncdlib import DOMAIN, ZONE, Syncd
 
 NAME = "cdn.e.test."
-ZONE = """\
-ttl: 3600
-soa: {mname: ns1.e.test., rname: hostmaster.e.test., refresh: 7200, retry: 900, expire: 1209600, minimum: 60}
-ns: [ns1.e.test., ns2.e.test.]
-providers: [sluice, dns-a]
-records:
-  ns1: {A: [192.0.2.53]}
-  ns2: {A: [192.0.2.54]}
-"""
-DOMAIN = """\
-ttl: 30
-endpoints: {one: 192.0.2.1, two: 192.0.2.2, spare: 192.0.2.3}
-regions:
-  global:
-    - {one: 3, two: 1}
-    - {spare: 1}
-"""
-
-
-class Syncd(sluicelib.Process):
-    def __init__(self, settings):
-        super().__init__(sluicelib.program("sluice-syncd"), "-c", settings)
-        self.wait_log("ready")
 
 
 class World:
@@ -54,7 +32,7 @@ class World:
         sluicelib.write_tree(folder / "config", {
             "defaults.yaml": "default_zone: e.test\nproviders:\n"
                              f"  dns-a: {{type: powerdns, url: \"{self.pdns.url}\", secret: dns-a, health: pushed}}\n" + more,
-            "e.test/zone.yaml": ZONE.replace("sluice, dns-a", names), "e.test/cdn/domain.yaml": DOMAIN,
+            "e.test/zone.yaml": ZONE.replace("sluice, %s", names), "e.test/cdn/domain.yaml": DOMAIN,
             **{f"e.test/n{i}/domain.yaml": DOMAIN for i in range(others)}})
         data = sluicelib.build(folder / "config", folder / "data")
         (folder / "state").mkdir()
@@ -301,7 +279,7 @@ def test_a_deploy_reaches_the_provider(site, tmp_path):
         site.start()
         site.commit({"defaults.yaml": "default_zone: e.test\nproviders:\n"
                                       f"  dns-a: {{type: powerdns, url: \"{pdns.url}\", secret: dns-a}}\n",
-                     "e.test/zone.yaml": ZONE, "e.test/cdn/domain.yaml": DOMAIN})
+                     "e.test/zone.yaml": ZONE % "dns-a", "e.test/cdn/domain.yaml": DOMAIN})
         site.push()
         settings = tmp_path / "sluice.yaml"
         settings.write_text(f"data: {site.data}\ncontrol: {site.socket}\ndeploy: {{repository: {site.bare}}}\n"
