@@ -537,6 +537,21 @@ def test_a_check_by_http(server):
     assert asked == {("/health?x=1", "cdn.example.org")}
 
 
+@pytest.mark.parametrize("check, grade", [
+    ({"type": "http", "host": None}, "lost"), ({"type": "http"}, "approx"), ({"type": "tcp"}, "approx"),
+])
+def test_a_wildcard_is_no_host(server, check, grade):
+    """An URL with `*` is down for ever: then all would count as up, whoever is."""
+    if check["type"] == "tcp":
+        check = {"type": "tcp", "port": 443, "timeout": 1000}
+    else:
+        check = {k: v for k, v in web_check(port=8080, **check).items() if v is not None}
+    out = once(server, "compile", domains=[domain(GLOBAL, THREE, name="*.w", pushed=False, health={n: check for n in THREE})])
+    status = out["fidelity"][f"*.w.{ZONE}"]["status"]
+    assert status["grade"] == grade
+    assert ("set the check's host" in status["why"]) == (grade == "lost")
+
+
 def test_a_check_of_ipv6(server):
     port = sluicelib.Port("::1")
     listener = Listener("::1", port.number, socket.AF_INET6)

@@ -156,6 +156,9 @@ static bool find_web(const struct provider_domain *domain, const json_t *check, 
     return cannot(probe, "LUA records can only check for GET and status 200");
   if (tls && (json_object_get(check, "ca_file") || json_is_false(json_object_get(check, "verify"))))
     return cannot(probe, "LUA records check certificates as their server is set up");
+  if (!host && strncmp(domain->name, "*.", 2) == 0) /* no URL: it would be down for ever */
+    return cannot(probe,
+                  "LUA records cannot check by the name of a wildcard; set the check's host");
   struct buf url;
   size_t name_len = strlen(domain->name);
   buf_init(&url);
