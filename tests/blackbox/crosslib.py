@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of steered domains, and what they answer by the four layers.
+"""Models of steered domains (crossmodels.py makes random ones), and what they answer by the four layers.
 
 The reference here is written from the description of the layers alone and shares no code with the
 programs; test_cross_provider.py first checks it against the worked decisions of tests/vectors.
@@ -12,7 +12,6 @@ import functools
 import ipaddress
 import itertools
 import json
-import random
 
 import sluicelib
 
@@ -111,7 +110,8 @@ class Model:
     ttl: int = 30
     answers: int = 1
     draw_per: str = "query"
-    health: bool = False
+    health: dict = None           # the domain's check
+    checks: dict = dataclasses.field(default_factory=dict)  # endpoint -> what is another in its own
 
     @property
     def owner(self):
@@ -126,6 +126,22 @@ class Model:
     def atoms(self, region):
         return [canonical_atom(a) for a in self.named.get(region, [region])]
 
+    def check(self, endpoint):
+        """Settings of the check of an endpoint; None: it has none."""
+        return self.health and {**self.health, **self.checks.get(endpoint, {})}
+
+    def places(self, endpoint):
+        """Its addresses, or its host name, as they are written."""
+        where = self.endpoints[endpoint]
+        return [where] if isinstance(where, str) else where
+
+    def families(self, endpoint):
+        """{4 or 6: places of this family}; a host name is in both."""
+        places = self.places(endpoint)
+        if isinstance(self.endpoints[endpoint], str):
+            return {4: places, 6: places}
+        return {family: found for family in (4, 6) if (found := [p for p in places if (":" in p) == (family == 6)])}
+
     def values(self, endpoint, rtype):
         """Record data of an endpoint."""
         where = self.endpoints[endpoint]
@@ -138,9 +154,10 @@ class Model:
     def yaml(self, losses=()):
         lines = [f"ttl: {self.ttl}", "endpoints:"]
         for name, where in self.endpoints.items():
+            more = {"enabled": False} if name in self.disabled else {}
+            more |= {"health": self.checks[name]} if name in self.checks else {}
             key = "host" if isinstance(where, str) else "addresses"
-            text = json.dumps({key: where, "enabled": False}) if name in self.disabled else json.dumps(where)
-            lines.append(f"  {name}: {text}")
+            lines.append(f"  {name}: {json.dumps({key: where, **more} if more else where)}")
         lines.append("regions:")
         for name, levels in self.regions.items():
             lines.append(f"  {json.dumps(name)}:")
@@ -152,7 +169,7 @@ class Model:
         if self.draw_per != "query":
             lines.append(f"draw_per: {self.draw_per}")
         if self.health:
-            lines.append("health: {type: tcp, port: 80}")
+            lines.append(f"health: {json.dumps(self.health)}")
         if losses:
             lines.append("providers:")
             lines += [f"  {p}: {{allow_loss: [geo, status, priority, weight]}}" for p in losses]
@@ -161,10 +178,31 @@ class Model:
 
 @dataclasses.dataclass
 class Facts:
-    """What was set at run time."""
+    """What was set at run time, and what checks found."""
     weights: dict = dataclasses.field(default_factory=dict)  # (region, level from 1, endpoint) -> weight
     manual: dict = dataclasses.field(default_factory=dict)   # endpoint -> True (enabled) or False
-    down: set = dataclasses.field(default_factory=set)       # (endpoint, 4 or 6)
+    forced: dict = dataclasses.field(default_factory=dict)   # (endpoint, 4 or 6) -> True (up) or False, whatever is measured
+    down: set = dataclasses.field(default_factory=set)       # (endpoint, 4 or 6), as measured
+    states: dict = dataclasses.field(default_factory=dict)   # address or host name -> how it is (STATES), if not "up"
+    timed: set = dataclasses.field(default_factory=set)      # keys of what ends by itself before the next phase
+
+
+# How an endpoint's address can be: nobody listens; or what is answered to HTTP.
+STATES = ("up", "refused", "wrong body", "302", "503")
+
+
+def is_good(check, state):
+    """What our checker finds, with settings that accept 200 to 299."""
+    if check["type"].startswith("http"):
+        return state == "up" or state == "wrong body" and "body" not in check.get("expect", {})
+    return state != "refused"
+
+
+def measured(model, states):
+    """(endpoint, family) that our checker calls down: where no address is good."""
+    return {(endpoint, family) for endpoint in model.endpoints if (check := model.check(endpoint))
+            for family, places in model.families(endpoint).items()
+            if not any(is_good(check, states.get(place, "up")) for place in places)}
 
 
 # ---- the four layers --------------------------------------------------------------------------------
@@ -188,7 +226,7 @@ def fence(model, client, atoms=None):
 
 def is_unhealthy(facts, endpoint, rtype):
     families = {"A": (4,), "AAAA": (6,), "CNAME": (4, 6)}[rtype]
-    return all((endpoint, family) in facts.down for family in families)
+    return not any(facts.forced.get((endpoint, family), (endpoint, family) not in facts.down) for family in families)
 
 
 def decide(model, facts, region, rtype, without=None):
@@ -273,7 +311,13 @@ def difference(one, other):
 
 
 class Sluice:
-    """Our own server; and what all kinds have in common."""
+    """Our own server; and what all kinds have in common.
+
+    health: of the provider, "pushed", "own" or "none".
+    """
+
+    def __init__(self, health="pushed"):
+        self.health = health
 
     @staticmethod
     def client(address):
@@ -289,13 +333,33 @@ class Sluice:
     def region(self, model, address):
         return fence(model, self.client(address), lambda region: self.atoms(model, region))
 
+    def told(self, model, facts):
+        """The facts that it goes by."""
+        if self.health == "pushed":
+            return facts
+        down = self.finds(model, facts.states) if self.health == "own" else set()
+        return Facts(weights=facts.weights, manual=facts.manual, down=down)
+
     @staticmethod
-    def answers(model, facts, region, rtype):
-        return answers(model, facts, region, rtype)
+    def finds(model, states):
+        """(endpoint, family) that its own checks call down."""
+        return set()
+
+    def answers(self, model, facts, region, rtype):
+        return answers(model, self.told(model, facts), region, rtype)
 
     def grades(self, model, facts):
         """What is to be declared, so that nothing is called lost that is not; without what is open."""
         return {layer: "exact" for layer in LAYERS}
+
+    def status_grade(self, model, facts):
+        if self.health == "pushed" or not model.health:
+            return "exact"
+        return self.own_grade(model, facts) if self.health == "own" else "lost"
+
+    @staticmethod
+    def own_grade(model, facts):
+        return "lost"
 
 
 class Elsewhere(Sluice):
@@ -305,7 +369,8 @@ class Elsewhere(Sluice):
         atoms = [a for region in model.regions for a in model.atoms(region)]
         places = any(a.startswith(("continent:", "country:", "subdivision:")) for a in atoms)
         geo = "lost" if not all(map(self.knows, atoms)) else "approximate" if places else "exact"
-        return {"geo": geo, "status": "exact", "priority": "exact", "weight": self.weight_grade(model, facts)}
+        return {"geo": geo, "status": self.status_grade(model, facts), "priority": "exact",
+                "weight": self.weight_grade(model, facts)}
 
     @staticmethod
     def weight_grade(model, facts):
@@ -313,15 +378,31 @@ class Elsewhere(Sluice):
 
 
 class Powerdns(Elsewhere):
-    """No registered country, no second subdivision."""
+    """No registered country, no second subdivision.  Checks all endpoints alike, by tcp, or by http for status 200 (with
+    the domain's name as the host, which a wildcard has not)."""
 
     @staticmethod
     def client(address):
         return place(address, registered=False, second=False)
 
+    @staticmethod
+    def can_check(model):
+        checks = [model.check(e) for e in model.endpoints]
+        nameless = checks[0]["type"] == "http" and "host" not in checks[0] and model.owner.startswith("*.")
+        return ("CNAME" not in model.offered() and checks[0]["type"] in ("tcp", "http") and "expect" not in checks[0] and not nameless
+                and all(check == checks[0] for check in checks))
+
+    @classmethod
+    def finds(cls, model, states):
+        return measured(model, states) if model.health and cls.can_check(model) else set()
+
+    def own_grade(self, model, facts):
+        return "approximate" if self.can_check(model) else "lost"
+
 
 class Route53(Elsewhere):
-    """No networks, AS numbers, subdivisions but of the US; one endpoint in an answer."""
+    """No networks, AS numbers, subdivisions but of the US; one endpoint in an answer.  Checks the first address of an
+    endpoint, by http for 200 to 399."""
 
     @staticmethod
     def client(address):
@@ -332,8 +413,39 @@ class Route53(Elsewhere):
         return not atom.startswith(("net:", "asn:")) and (not atom.startswith("subdivision:") or atom[12:15] == "us-")
 
     @staticmethod
-    def answers(model, facts, region, rtype):
-        return answers(model, facts, region, rtype, count=1)
+    def probe(config, states):
+        """What a probe finds, by the settings of the health check."""
+        state = states.get(config.get("IPAddress") or config["FullyQualifiedDomainName"] + ".", "up")
+        if config["Type"] == "TCP":
+            return state != "refused"
+        return state == "up" or state in ("wrong body", "302") and not config["Type"].endswith("STR_MATCH")
+
+    @staticmethod
+    def can_check(model, check):
+        """Not by icmp, nor host names by another name."""
+        return check["type"] != "icmp" and not ("host" in check and "CNAME" in model.offered())
+
+    @classmethod
+    def finds(cls, model, states):
+        down = set()
+        for endpoint in model.endpoints:
+            check = model.check(endpoint)
+            if not check or not cls.can_check(model, check):
+                continue
+            body = "_STR_MATCH" if "expect" in check else ""
+            for family, places in model.families(endpoint).items():
+                if not cls.probe({"Type": check["type"].upper() + body, "IPAddress": places[0]}, states):
+                    down.add((endpoint, family))
+        return down
+
+    def own_grade(self, model, facts):
+        """Endpoints that are never drawn need no check."""
+        checked = any(decide(model, self.told(model, facts), region, rtype).rule in ("up", "as if healthy")
+                      for region in model.regions if self.atoms(model, region) for rtype in model.offered())
+        return "exact" if not checked else "approximate" if self.can_check(model, model.health) else "lost"
+
+    def answers(self, model, facts, region, rtype):
+        return answers(model, self.told(model, facts), region, rtype, count=1)
 
     @staticmethod
     def weight_grade(model, facts):
@@ -345,7 +457,7 @@ class Route53(Elsewhere):
 
 
 class Ns1(Elsewhere):
-    """No subdivisions but of the US and Canada; draws single addresses."""
+    """No subdivisions but of the US and Canada; draws single addresses.  No checks of its own."""
 
     @staticmethod
     def client(address):
@@ -355,10 +467,9 @@ class Ns1(Elsewhere):
     def knows(atom):
         return not atom.startswith("subdivision:") or atom[12:15] in ("us-", "ca-")
 
-    @staticmethod
-    def answers(model, facts, region, rtype):
+    def answers(self, model, facts, region, rtype):
         items = []
-        for endpoint, weight in decide(model, facts, region, rtype).weights:
+        for endpoint, weight in decide(model, self.told(model, facts), region, rtype).weights:
             values = model.values(endpoint, rtype)
             items += [((endpoint, value), fractions.Fraction(weight, len(values))) for value in values]
         return merge(draws(items, model.answers), lambda item: [item[1]])
@@ -371,205 +482,25 @@ class Ns1(Elsewhere):
 
 
 class Static(Sluice):
-    """One answer for all: level 1 of `global`."""
+    """One answer for all: level 1 of `global`.  No checks of its own."""
 
     @staticmethod
     def region(model, address):
         return "global"
 
-    @staticmethod
-    def answers(model, facts, region, rtype):
-        level = {e: facts.weights.get(("global", 1, e), w) for e, w in model.regions["global"][0].items()
+    def answers(self, model, facts, region, rtype):
+        told = self.told(model, facts)
+        level = {e: told.weights.get(("global", 1, e), w) for e, w in model.regions["global"][0].items()
                  if model.values(e, rtype)}
-        enabled = {e for e in level if facts.manual.get(e, e not in model.disabled)}
+        enabled = {e for e in level if told.manual.get(e, e not in model.disabled)}
         weighing = [e for e in level if level[e] > 0 and e in enabled]
-        chosen = [e for e in weighing if not is_unhealthy(facts, e, rtype)] or weighing or list(level)
+        chosen = [e for e in weighing if not is_unhealthy(told, e, rtype)] or weighing or list(level)
         if rtype == "CNAME":
             chosen = [max(chosen, key=lambda e: level[e])]  # the first on a tie
         return {frozenset(v for e in chosen for v in model.values(e, rtype)): fractions.Fraction(1)}
 
     def grades(self, model, facts):
-        return {"geo": "lost" if len(model.regions) > 1 else "exact", "status": None if facts.down or model.health else "exact",
+        known = facts.down or facts.forced or model.health
+        return {"geo": "lost" if len(model.regions) > 1 else "exact",
+                "status": None if self.health == "pushed" and known else self.status_grade(model, facts),
                 "priority": "lost" if any(len(levels) > 1 for levels in model.regions.values()) else "exact", "weight": None}
-
-
-# ---- random models ----------------------------------------------------------------------------------
-
-WORLD = [  # atoms of one part of the world, so that they often overlap
-    ["na", "us", "us-ny", "us-ca", "us-tx", "asn:64502", "192.0.2.0/24", "192.0.2.0/25", "192.0.2.16/28"],
-    ["na", "ca", "ca-qc", "ca-on", "asn:64500", "asn:64501", "198.51.100.0/24", "198.51.100.0/26", "2001:db8:100::/40"],
-    ["eu", "de", "de-be", "fr", "no", "gb", "gb-eng", "gb-wbk", "203.0.113.64/26", "203.0.113.96/28"],
-    ["as", "jp", "jp-13", "in", "in-ka", "country:sa", "country:af", "asn:4200000000", "100.64.0.0/11"],
-    ["af", "country:na", "sa", "br", "br-sp", "oc", "country:as", "au", "au-nsw", "an", "aq", "203.0.113.0/24"],
-]
-WEIGHTS = [0, 0, 1, 1, 7, 7, 100, 255, 256, 1000, 65535]
-STRAY = ["198.18.0.9", "2001:db8:ffff::9"]  # in no place
-
-
-class Maker:
-    def __init__(self, number):
-        self.rng = random.Random(f"cross-provider {number}/68")
-        self.number = number
-        self.hosts = number % 8 == 3 or self.rng.random() < 0.06
-        self.kinds = self.rng.choice([["4"], ["4"], ["6"], ["46"], ["46"], ["4", "46"], ["4", "6", "46"]])
-        self.several = self.rng.random() < 0.35
-        self.plain = number % 8 == 5  # no regions, no second level, all weights alike
-
-    def addresses(self, i):
-        kind = self.rng.choice(self.kinds)
-        count = self.rng.choice([1, 2, 3]) if self.several else 1
-        shared = self.rng.random() < 0.08  # with the endpoint before
-        i -= shared and i > 0
-        out = [f"10.{self.number % 250}.{i}.{k + 1}" for k in range(count) if "4" in kind]
-        return out + [f"2001:db8:e:{self.number % 250:x}::{i:x}{k + 1:x}" for k in range(count) if "6" in kind]
-
-    def endpoints(self):
-        count = self.rng.randint(2 if self.hosts else 1, 6)
-        if self.hosts:
-            return {f"e{i}": f"h{i}.m{self.number}.example.net." for i in range(count)}
-        return {f"e{i}": self.addresses(i) for i in range(count)}
-
-    def weight_list(self):
-        """All alike, all zero, or anything."""
-        chance = self.rng.random()
-        return [0] if chance < 0.12 else [7] if self.plain else [self.rng.choice(WEIGHTS)] if chance < 0.25 else WEIGHTS
-
-    def level(self, model):
-        names = list(model.endpoints)
-        offered = model.offered()
-        while True:
-            chosen = self.rng.sample(names, self.rng.randint(1, min(len(names), 5)))
-            if all(any(model.values(e, t) for e in chosen) for t in offered):
-                break
-        weights = self.weight_list()
-        return {e: self.rng.choice(weights) for e in chosen}
-
-    def levels(self, model):
-        return [self.level(model) for _ in range(1 if self.plain else self.rng.choice([1, 2, 2, 3, 3]))]
-
-    def region_atoms(self):
-        """{name: atoms or None}; no atom twice."""
-        part = WORLD[self.number % len(WORLD)]
-        other = [a for p in WORLD for a in p if a not in part]
-        free = self.rng.sample(part, len(part)) if self.rng.random() < 0.75 else self.rng.sample(other, len(other))
-        out = {}
-        for i in range(0 if self.plain else self.rng.choice([0, 1, 2, 2, 3, 4] if self.number % 5 == 3 else [1, 2, 3, 4, 4])):
-            if self.rng.random() < 0.25:
-                out[f"area{self.number}.{i}"] = [free.pop() for _ in range(self.rng.choice([1, 2, 3])) if free]
-            elif free:
-                out[free.pop()] = None
-        return {name: atoms for name, atoms in out.items() if atoms is None or atoms}
-
-    def make(self):
-        rng = self.rng
-        names = [f"m{self.number}"] * 6 + [f"_wildcard.m{self.number}"] + ["@"]
-        name = rng.choice(names)
-        if self.hosts and name == "@":
-            name = names[0]
-        model = Model(name, self.endpoints(), {}, ttl=rng.choice([1, 30, 300]))
-        if len(model.offered()) > 1 and rng.random() < 0.25:
-            model.types = [rng.choice(model.offered())]
-        places = self.region_atoms()
-        order = rng.sample([*places, "global"], len(places) + 1)
-        model.regions = {region: self.levels(model) for region in order}
-        model.named = {region: atoms for region, atoms in places.items() if atoms}
-        if len(model.endpoints) > 1 and rng.random() < 0.3:
-            model.disabled = tuple(rng.sample(list(model.endpoints), rng.choice([1, 1, 2])))
-        if not self.hosts and rng.random() < 0.25:
-            model.answers = rng.randint(2, 3)
-        model.draw_per = rng.choice(["query"] * 4 + ["subnet"])
-        model.health = rng.random() < 0.6
-        return model
-
-    def facts(self, model):
-        """One of several kinds of bad days."""
-        rng = self.rng
-        names = list(model.endpoints)
-        facts = Facts()
-        for endpoint in names:
-            if rng.random() < 0.12:
-                facts.manual[endpoint] = rng.random() < 0.4
-        sick = rng.choice([[], rng.sample(names, 1), rng.sample(names, (len(names) + 1) // 2), names])
-        for endpoint in sick:
-            one = rng.choice([(4,), (6,)]) if rng.random() < 0.15 else (4, 6)
-            facts.down |= {(endpoint, family) for family in one}
-        if rng.random() < 0.12:
-            facts.manual = {endpoint: False for endpoint in names}
-        for region, levels in model.regions.items():
-            for number, level in enumerate(levels, 1):
-                for endpoint in level:
-                    if rng.random() < 0.12:
-                        facts.weights[region, number, endpoint] = rng.choice(WEIGHTS)
-        return facts
-
-
-def make(number, phases):
-    """The model with this number, and its facts: none in the first phase."""
-    maker = Maker(number)
-    model = maker.make()
-    return model, [Facts()] + [maker.facts(model) for _ in range(phases - 1)]
-
-
-def clients(model):
-    """Addresses in each network of the location data and of the model, and in none."""
-    known = [i["net"] for i in location_data("locations.json")]
-    nets = [i["net"] for i in location_data("asns.json")]
-    nets += [ipaddress.ip_network(a[4:]) for region in model.regions for a in model.atoms(region) if a.startswith("net:")]
-    found = {str(net[5]) for net in known + nets} | {str(net[net.num_addresses // 2 + 1]) for net in nets}
-    return sorted(found) + STRAY
-
-
-# ---- classes that have to appear --------------------------------------------------------------------
-
-
-def classes(model, facts):
-    """Names of what occurs in a model with its facts, as its clients see it."""
-    out = {f"answers {min(model.answers, 2)}", f"draw_per {model.draw_per}", f"types {' '.join(model.offered())}",
-           f"regions {len(model.regions)}", "apex" if model.name == "@" else "wildcard" if "_w" in model.name else "name"}
-    out |= {"health checks"} if model.health else set()
-    out |= {"types restricted"} if model.types else set()
-    out |= {"override of a weight"} if facts.weights else set()
-    out |= {f"by hand {value}" for value in facts.manual.values()}
-    out |= {"enabled: false"} if model.disabled else set()
-    out |= {"named region"} if model.named else set()
-    for rtype in model.offered():
-        if any(len(model.values(e, rtype)) > 1 for e in model.endpoints):
-            out.add("several addresses")
-        for region in model.regions:
-            decision = decide(model, facts, region, rtype)
-            levels = len(model.regions[region])
-            for rule in ("as if healthy", "not disabled"):
-                if decide(model, facts, region, rtype, without=rule).weights != decision.weights:
-                    out.add(f"without the rule {rule} it would be another answer")
-            out |= {f"rule {decision.rule}", f"level {decision.level} of {levels}", f"drawn from {min(len(decision.weights), 3)}"}
-            level = model.regions[region][decision.level - 1]
-            in_force = [facts.weights.get((region, decision.level, e), w) for e, w in level.items() if model.values(e, rtype)]
-            out |= {f"weight {w}" for w in in_force}
-            out |= {"all weights 0"} if not any(in_force) else {"some weights 0"} if 0 in in_force else set()
-            out |= {"weights to scale"} if max(in_force) > 255 and len(decision.weights) > 1 else set()
-    for address in clients(model):
-        client = place(address)
-        ranks = sorted((r, region) for region in model.regions for a in model.atoms(region)
-                       if (r := rank(a, client)) is not None)
-        kinds = ("global", "continent", "country", "subdivision", "subdivision 2", "asn", "net")
-        names = [kinds[r[0]] for r, _ in ranks]
-        out.add(f"fence {names[-1]}")
-        if len(ranks) > 1 and ranks[-1][1] != ranks[-2][1]:
-            out.add(f"{names[-1]} before {names[-2]}")
-        if len({region for _, region in ranks}) > 2:
-            out.add("three regions match")
-    return out
-
-
-NEEDED = {
-    "answers 1", "answers 2", "draw_per query", "draw_per subnet", "types A", "types AAAA", "types A AAAA", "types CNAME",
-    "types restricted", "regions 1", "regions 2", "regions 3", "regions 4", "regions 5", "apex", "wildcard", "name",
-    "health checks", "override of a weight", "by hand True", "by hand False", "enabled: false", "named region",
-    "several addresses", "rule up", "rule as if healthy", "rule not disabled", "rule any", "level 1 of 1", "level 1 of 2",
-    "level 2 of 2", "level 1 of 3", "level 2 of 3", "level 3 of 3", "drawn from 1", "drawn from 2", "drawn from 3",
-    "weight 0", "weight 1", "weight 7", "weight 255", "weight 256", "weight 1000", "weight 65535", "all weights 0",
-    "some weights 0", "weights to scale", "fence global", "fence continent", "fence country", "fence subdivision",
-    "fence subdivision 2", "fence asn", "fence net", "three regions match", "net before net", "net before asn",
-    "asn before subdivision", "subdivision 2 before subdivision", "subdivision before country", "country before continent",
-    "continent before global", "without the rule as if healthy it would be another answer",
-    "without the rule not disabled it would be another answer"}

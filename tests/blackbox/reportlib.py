@@ -84,11 +84,10 @@ def health(server, name, **states):
         server.sluice("health", "override", name, endpoint, state)
 
 
-def in_own_network(scenario, data, script="own_network.py"):
+def in_own_network(scenario, data, script="own_network.py", timeout=4 * sluicelib.DEADLINE):
     """Runs a scenario of own_network.py for this build; returns the lines that it prints."""
     command = ["unshare", "--net"] + (["--user", "--map-root-user"] if os.getuid() else [])
     command += [sys.executable, str(sluicelib.REPO / "tests/blackbox" / script), scenario, str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=4 * sluicelib.DEADLINE,
-                          env=sluicelib.environment())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=sluicelib.environment())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
