@@ -202,13 +202,13 @@ class Scripted:
         while True:
             try:
                 wire, client = self.udp.recvfrom(65535)
+                if not wire:  # shut down
+                    return
+                reply = self.soa(wire)
+                if reply is not None:
+                    self.udp.sendto(reply, client)
             except OSError:
                 return
-            if not wire:  # shut down
-                return
-            reply = self.soa(wire)
-            if reply is not None:
-                self.udp.sendto(reply, client)
 
     def _tcp(self):
         while True:

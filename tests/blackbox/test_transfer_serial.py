@@ -101,7 +101,7 @@ def test_the_next_primary_is_asked(secondary):
         notify(mine.server)
         mine.wait_serial(11)
         mine.server.wait_log(f"{mine.primary_port}.*tells serial 11, but sends serial 9")
-        assert second.asked == ["IXFR"]
+        assert second.asked[-1] == "IXFR"
         assert sluicelib.rcode(mine.ask(f"other.{ZONE}")) == "NXDOMAIN"
         mine.wait_status(error=None, state="current")
     finally:
