@@ -45,18 +45,16 @@ static void run_to_the_end(struct migrate_state *s) {
     if (s->phase > MIGRATE_CHECK && !migrate_note(s, &view, &changed, why))
       break;
     migrate_next(s, s->phase > MIGRATE_CHECK ? &view : NULL, now, &action);
-    bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
     if (action.act == MIGRATE_DO_WAIT) {
       require(action.until > now);
       now = action.until;
     } else if (action.act == MIGRATE_DO_APEX || action.act == MIGRATE_DO_PARENT) {
       json_t **set = action.act == MIGRATE_DO_APEX ? &apex : &parent;
-      json_t *one = json_pack("[s]", action.name);
-      json_t *other = in ? nameset_union(*set, one) : nameset_minus(*set, one);
+      const struct migrate_seen seen = {.all = *set, .any = *set};
+      json_t *other = migrate_wanted(s, &seen, action.name);
       if (!other)
         other = json_incref(*set); /* too many names */
       json_decref(*set);
-      json_decref(one);
       *set = other;
       now++;
     } else {
@@ -74,6 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   require(migrate_open(&state));
   if (document && migrate_decode(&state, document, why)) {
     same_again(&state);
+    if (size % 3 == 0)
+      migrate_set_down(&state, migrate_out_provider(&state));
+    if (size % 5 == 0)
+      migrate_rejoin(&state, migrate_out_provider(&state), state.changed + 1);
     if (size % 2)
       migrate_turn(&state, !state.back);
     run_to_the_end(&state);

@@ -16,7 +16,7 @@
 
 struct flags {
   struct sync_options options;
-  const char *from, *to, *ns, *parent, *state, *settle;
+  const char *from, *to, *ns, *parent, *state, *settle, *down, *up;
   bool back, forward, as_is, once, status, plan, dry_run, yes, json, delete_old;
   bool leave_records, take_over, allow_large, as_configured;
 };
@@ -55,6 +55,49 @@ static int begin(struct migrate_job *job, const struct flags *f) {
   s->to = strdup(f->to);
   s->started = migrate_now();
   return s->zone && s->from && s->to ? CLI_DONE : CLI_FAILED;
+}
+
+/* The parts of "A,B" as texts; NULL: there is an empty one, or no memory. */
+static json_t *read_list(const char *text) {
+  json_t *list = json_array();
+  while (list && text) {
+    size_t len = strcspn(text, ",");
+    if (len == 0 || len > MIGRATE_PROVIDER - 1 ||
+        json_array_append_new(list, json_stringn(text, len)) != 0) {
+      json_decref(list);
+      list = NULL;
+    }
+    text = list && text[len] == ',' ? text + len + 1 : NULL;
+  }
+  return list;
+}
+
+/* Who is down, and who is there again. */
+static int take_down(struct migrate_job *job, const struct flags *f) {
+  struct migrate_state *s = &job->state;
+  json_t *down = read_list(f->down);
+  int status = down ? CLI_DONE : cli_usage("--down takes providers: NAME,...");
+  job->up = read_list(f->up);
+  if (down && !job->up)
+    status = cli_usage("--up takes providers: NAME,...");
+  for (size_t i = 0; status == CLI_DONE && i < json_array_size(down); i++) {
+    const char *name = json_string_value(json_array_get(down, i));
+    if (s->phase != MIGRATE_DONE && !migrate_set_down(s, name))
+      status = cli_usage("%s gets the zone, so it cannot be done without; %s goes back to %s", name,
+                         s->back ? "--forward" : "--back", migrate_out_provider(s));
+  }
+  json_decref(down);
+  return status;
+}
+
+/* Of a state that is there: a name that is none is not to be kept in it. */
+static int check_down(struct migrate_job *job) {
+  struct sync_run run;
+  bool ok = migrate_run_begin(job, &run, NULL, NULL);
+  migrate_run_close(&run);
+  if (!ok)
+    cli_error("%s", job->why);
+  return ok ? CLI_DONE : CLI_FAILED;
 }
 
 static int take_options(struct migrate_job *job, const struct flags *f) {
@@ -125,7 +168,7 @@ static int consent(struct migrate_job *job, const struct flags *f) {
   bool ok = migrate_do_check(job);
   job->dry = false;
   if (!ok) {
-    cli_error("%s", job->why);
+    migrate_show_failure(job);
     return CLI_FAILED;
   }
   migrate_show_plan(job);
@@ -195,6 +238,10 @@ static int work(struct migrate_job *job, const struct flags *f, const char *path
   bool fresh = status == CLI_DONE && job->state.phase == MIGRATE_CHECK && !consented;
   if (status == CLI_DONE)
     status = take_options(job, f);
+  if (status == CLI_DONE)
+    status = take_down(job, f);
+  if (status == CLI_DONE && !fresh && f->down)
+    status = check_down(job);
   if (status == CLI_DONE && !fresh && (f->plan || f->dry_run)) {
     migrate_show_status(&job->state, migrate_now());
     return cli_flush() ? CLI_DONE : CLI_FAILED;
@@ -269,6 +316,11 @@ int sync_migrate_command(int argc, char **argv) {
        NULL, &f.once},
       {"back", NULL, "go back to the first provider, step by step", NULL, &f.back},
       {"forward", NULL, "turn forward again after --back", NULL, &f.forward},
+      {"down", "PROVIDER[,...]",
+       "this provider is down: go on without it, it is\nneither asked nor written (remembered)",
+       &f.down, NULL},
+      {"up", "PROVIDER[,...]", "it is there again: write what it has missed,\ngo on with it", &f.up,
+       NULL},
       {"as-is", NULL, "go on from the NS records as they are now,\nwhoever changed them", NULL,
        &f.as_is},
       {"delete-old", NULL, "at the end delete the zone at the first\nprovider", NULL,
@@ -310,9 +362,12 @@ int sync_migrate_command(int argc, char **argv) {
                "know the old ones, and takes A's out in the same way.  What it is doing is told\n"
                "from what name servers answer, so it may be stopped at any time; without --from\n"
                "and --to it goes on.  Anything unexpected stops it before the next change.\n"
+               "Where A is down (--down A), B is filled and verified from the configuration, and\n"
+               "its NS records take the place of A's at once.\n"
                "Exit status: 3 if it is not at its end.",
       .examples = "sluice sync migrate tm.example.com --from dns-a --to dns-b --plan\n"
                   "sluice sync migrate tm.example.com --from dns-a --to dns-b\n"
+                  "sluice sync migrate tm.example.com --from dns-a --to dns-b --down dns-a\n"
                   "sluice sync migrate tm.example.com --once\n"
                   "sluice sync migrate tm.example.com --status\n"
                   "sluice sync migrate tm.example.com --back",

@@ -14,7 +14,7 @@
 #include "tools/sync/migrate_state.h"
 #include "tools/sync/run.h"
 
-enum { MIGRATE_JOB_WHY = 2048 };
+enum { MIGRATE_JOB_WHY = 2048, MIGRATE_PROVIDER = 256 };
 
 /* The name servers of one provider, or of the parent zone. */
 struct migrate_host {
@@ -34,6 +34,7 @@ struct migrate_job {
   struct sync_options options; /* where the configuration is */
   char zone[NAME_MAX_TEXT];
   json_t *names; /* name servers of `to` that the command line names; or NULL */
+  json_t *up;    /* providers that the command line says to be there again; or NULL */
   bool leave_records, take_over, allow_large, as_configured;
   bool dry;     /* only look: nothing is made or changed */
   bool keep_ns; /* no NS record of the apex is changed */
@@ -46,8 +47,10 @@ struct migrate_job {
   char parent_zone[NAME_MAX_TEXT]; /* "" if it is not known */
   bool listed;                     /* zone.yaml names the provider that gets the zone */
 
-  bool changed; /* something was changed by this run */
-  bool passing; /* what failed may be over soon */
+  bool changed;                  /* something was changed by this run */
+  bool passing;                  /* what failed may be over soon */
+  char silent[MIGRATE_PROVIDER]; /* the provider of which that is that does not answer, or "" */
+  bool silent_api;               /* not one of its name servers, but what changes it */
   char why[MIGRATE_JOB_WHY];
   char todo[MIGRATE_JOB_WHY]; /* what somebody has to do elsewhere, in lines; or "" */
 };
@@ -55,7 +58,8 @@ struct migrate_job {
 /* Says why it failed; returns false. */
 bool migrate_fail(struct migrate_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-bool migrate_fail_provider(struct migrate_job *job, const struct provider_error *error);
+bool migrate_fail_provider(struct migrate_job *job, const char *provider,
+                           const struct provider_error *error);
 
 /* Adds a line to `todo`. */
 void migrate_todo(struct migrate_job *job, const char *format, ...)
@@ -78,6 +82,10 @@ struct sync_target *migrate_target(const struct sync_run *run, const char *provi
 
 /* True if zone.yaml names the provider. */
 bool migrate_is_listed(const struct sync_run *run, const char *provider);
+
+/* A text of `run`'s options that leaves out what is down: malloc'd into *out, NULL if nothing is.
+ */
+bool migrate_without(struct migrate_job *job, char **out);
 
 /* The target has all that the configuration wants, the NS RRset of the apex and steered names
  * aside: those follow by the next apply. */
@@ -157,6 +165,14 @@ bool migrate_do_parent(struct migrate_job *job, const json_t *wanted);
  * have the zone beside another one. */
 bool migrate_check_provider(struct migrate_job *job, const struct sync_target *target);
 
+/* Adds to `todo` what has to be deployed for such NS records at the run's targets. */
+void migrate_tell_deploys(struct migrate_job *job, const struct sync_run *run,
+                          const json_t *wanted);
+
+/* A provider that was down gets what is in force by now: its records and the NS records of the apex
+ * and of the delegation.  Something in `todo`: that has to be done first. */
+bool migrate_do_rejoin(struct migrate_job *job, const char *provider);
+
 /* Brings the steered names level where sluice-syncd does not. */
 bool migrate_do_level(struct migrate_job *job);
 
@@ -182,6 +198,12 @@ void migrate_show_plan(const struct migrate_job *job);
 void migrate_show_status(const struct migrate_state *state, int64_t now);
 json_t *migrate_status_json(const struct migrate_state *state, int64_t now);
 void migrate_show_end(const struct migrate_job *job);
+
+/* Prints `why`, and what to do about a provider that does not answer. */
+void migrate_show_failure(const struct migrate_job *job);
+
+/* Prints what is gone on without; NOTE: of a state that has none, nothing. */
+void migrate_show_down(const struct migrate_state *state);
 void migrate_show_action(const struct migrate_job *job, const struct migrate_action *action);
 
 int sync_migrate_command(int argc, char **argv);

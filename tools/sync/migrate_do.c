@@ -47,17 +47,32 @@ bool migrate_make_zone(struct migrate_job *job, struct sync_run *run, const stru
   *made = ok;
   job->changed = job->changed || ok;
   job->state.made = job->state.made || ok;
-  return ok ? true : migrate_fail_provider(job, &error);
+  return ok ? true : migrate_fail_provider(job, t->provider->name, &error);
 }
 
-static bool fill(struct migrate_job *job, struct sync_run *run) {
+/* Where it hurries, the NS records have to be there before it is verified. */
+static bool fill_deployed(struct migrate_job *job, const struct sync_target *t,
+                          const json_t *apex) {
+  char set[TEXT];
+  if (!migrate_judge(job, t))
+    return false;
+  if (!migrate_hurries(&job->state) || t->plan.count == 0)
+    return true;
+  return migrate_fail(job,
+                      "since %s is down, %.255s has to be deployed with this in its zone.yaml (for "
+                      "provider %s) before it goes on: ns: [%s]",
+                      migrate_out_provider(&job->state), t->zone->name, t->provider->name,
+                      nameset_text(apex, set, sizeof set));
+}
+
+static bool fill(struct migrate_job *job, struct sync_run *run, const json_t *apex) {
   struct sync_target *t = migrate_target(run, migrate_in_provider(&job->state));
   if (!t)
     return migrate_fail(job, "out of memory");
   if (t->state == SYNC_FAILED)
-    return migrate_fail_provider(job, &t->error);
+    return migrate_fail_provider(job, t->provider->name, &t->error);
   if (t->provider->kind->can.deployed)
-    return migrate_judge(job, t);
+    return fill_deployed(job, t, apex);
   for (size_t i = 0; i < t->plan.count; i++)
     if (t->plan.items[i].held)
       return migrate_judge(job, t);
@@ -65,19 +80,21 @@ static bool fill(struct migrate_job *job, struct sync_run *run) {
 }
 
 bool migrate_do_fill(struct migrate_job *job) {
-  struct sync_run run;
+  struct sync_run run = {0};
   const char *provider = migrate_in_provider(&job->state);
   bool made = false;
-  bool ok = migrate_run_open(job, &run, job->state.apex, provider);
+  json_t *apex = migrate_wanted_apex(&job->state);
+  bool ok = apex ? migrate_run_open(job, &run, apex, provider) : migrate_fail(job, "out of memory");
   const struct sync_target *t = ok ? migrate_target(&run, provider) : NULL;
   ok = t && migrate_make_zone(job, &run, t, &made);
   if (ok && !made)
-    ok = fill(job, &run);
+    ok = fill(job, &run, apex);
   migrate_run_close(&run);
-  if (!ok || !made)
-    return ok;
-  ok = migrate_run_open(job, &run, job->state.apex, provider) && fill(job, &run);
-  migrate_run_close(&run);
+  if (ok && made) {
+    ok = migrate_run_open(job, &run, apex, provider) && fill(job, &run, apex);
+    migrate_run_close(&run);
+  }
+  json_decref(apex);
   return ok;
 }
 
@@ -136,32 +153,49 @@ static bool verify_one(struct migrate_job *job, const struct sync_run *run, cons
     return migrate_fail(job, "out of memory");
   bool ok = verify_target(run, t, host->texts, &options, &report, &error);
   if (!ok)
-    migrate_fail_provider(job, &error);
+    migrate_fail_provider(job, provider, &error);
   else if (report.differ + report.silent > 0)
     ok = tell_difference(job, provider, &report);
+  if (!ok && report.differ == 0 && report.silent > 0) {
+    snprintf(job->silent, sizeof job->silent, "%s", provider);
+    job->silent_api = false;
+  }
   verify_report_close(&report);
   return ok;
 }
 
-bool migrate_do_verify(struct migrate_job *job) {
-  struct sync_run run;
+/* The answers of both against the model, then beside each other. */
+static bool verify_both(struct migrate_job *job, const struct sync_run *run) {
   const char *in = migrate_in_provider(&job->state);
   const char *out = migrate_out_provider(&job->state);
-  bool ok = migrate_run_open(job, &run, job->state.apex, NULL) && level_all(job, &run) &&
-            verify_one(job, &run, in) && verify_one(job, &run, out);
-  const struct sync_target *t = ok ? migrate_target(&run, in) : NULL;
+  const struct sync_target *t = migrate_target(run, in);
   const struct migrate_host *a = migrate_host(job, out);
   const struct migrate_host *b = migrate_host(job, in);
-  ok = ok && t && a && b && migrate_compare(job, t, a, b);
+  return verify_one(job, run, in) && verify_one(job, run, out) && t && a && b &&
+         migrate_compare(job, t, a, b);
+}
+
+/* Where the one that is left is down, there is only the model; and the zone has its new NS records
+ * already, which the others get once it is verified. */
+bool migrate_do_verify(struct migrate_job *job) {
+  struct sync_run run = {0};
+  bool hurries = migrate_hurries(&job->state);
+  json_t *apex = migrate_wanted_apex(&job->state);
+  bool ok = apex ? true : migrate_fail(job, "out of memory");
+  job->keep_ns = hurries;
+  ok = ok && migrate_run_open(job, &run, apex, NULL) && level_all(job, &run) &&
+       (hurries ? verify_one(job, &run, migrate_in_provider(&job->state)) : verify_both(job, &run));
+  job->keep_ns = false;
   migrate_run_close(&run);
+  json_decref(apex);
   return ok;
 }
 
 /* ---- NS RRsets ------------------------------------------------------------------------------ */
 
 /* Where changes come by a deploy, somebody has to write them into the configuration. */
-static void tell_deploys(struct migrate_job *job, const struct sync_run *run,
-                         const json_t *wanted) {
+void migrate_tell_deploys(struct migrate_job *job, const struct sync_run *run,
+                          const json_t *wanted) {
   char set[TEXT];
   for (size_t i = 0; i < run->target_count; i++) {
     const struct sync_target *t = &run->targets[i];
@@ -177,7 +211,7 @@ bool migrate_do_apex(struct migrate_job *job, const json_t *wanted) {
   struct sync_run run;
   bool ok = migrate_run_open(job, &run, wanted, NULL) && level_all(job, &run);
   if (ok)
-    tell_deploys(job, &run, wanted);
+    migrate_tell_deploys(job, &run, wanted);
   migrate_run_close(&run);
   return ok;
 }
@@ -188,6 +222,66 @@ bool migrate_do_parent(struct migrate_job *job, const json_t *wanted) {
             migrate_set_parent(job, &run, wanted);
   migrate_run_close(&run);
   return ok;
+}
+
+/* ---- a provider that is there again -------------------------------------------------------- */
+
+/* It gets what is in force; records of others at the one that is left would be lost. */
+static bool refill(struct migrate_job *job, struct sync_run *run, struct sync_target *t,
+                   const json_t *apex) {
+  const struct migrate_state *s = &job->state;
+  bool left = strcmp(t->provider->name, migrate_out_provider(s)) == 0;
+  if (t->state == SYNC_FAILED)
+    return migrate_fail_provider(job, t->provider->name, &t->error);
+  if (left && !s->back && s->phase < MIGRATE_DONE && !migrate_judge_kept(job, t))
+    return false;
+  if (left && s->phase <= MIGRATE_VERIFY) /* it is verified and made level there */
+    return true;
+  if (t->provider->kind->can.deployed) {
+    migrate_tell_deploys(job, run, apex);
+    return migrate_judge(job, t);
+  }
+  for (size_t i = 0; i < t->plan.count; i++)
+    if (t->plan.items[i].held)
+      return migrate_judge(job, t);
+  return migrate_apply(job, run);
+}
+
+/* Others have the parent zone alone. */
+static bool has_zone(const struct migrate_job *job, const struct sync_run *run,
+                     const char *provider) {
+  return strcmp(provider, job->state.from) == 0 || strcmp(provider, job->state.to) == 0 ||
+         migrate_is_listed(run, provider);
+}
+
+/* The delegation, too, where the provider has the parent zone. */
+static bool refill_parent(struct migrate_job *job) {
+  struct sync_run run;
+  const struct migrate_state *s = &job->state;
+  bool ok = migrate_run_begin(job, &run, s->apex, NULL) && migrate_find(job, &run) &&
+            (job->parent_kind != MIGRATE_OURS || migrate_set_parent(job, &run, s->parent));
+  migrate_run_close(&run);
+  return ok;
+}
+
+bool migrate_do_rejoin(struct migrate_job *job, const char *provider) {
+  struct sync_run run = {0};
+  struct migrate_state *s = &job->state;
+  json_t *down = json_copy(s->down);
+  json_t *apex = json_incref(s->apex);
+  job->todo[0] = '\0';
+  bool ok = down && migrate_set_up(s, provider);
+  ok = ok && migrate_run_open(job, &run, apex, provider);
+  struct sync_target *t = ok ? migrate_target(&run, provider) : NULL;
+  ok = ok && t && (!has_zone(job, &run, provider) || refill(job, &run, t, apex));
+  migrate_run_close(&run);
+  ok = ok && (s->phase <= MIGRATE_VERIFY || refill_parent(job));
+  json_decref(apex);
+  if (down) { /* until the caller has all of it */
+    json_decref(s->down);
+    s->down = down;
+  }
+  return ok ? true : job->why[0] ? false : migrate_fail(job, "out of memory");
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -226,7 +320,7 @@ static bool delete_at(struct migrate_job *job, struct sync_run *run) {
   if (t->state == SYNC_FAILED && t->error.failure == PROVIDER_GONE)
     return true;
   if (t->state == SYNC_FAILED)
-    return migrate_fail_provider(job, &t->error);
+    return migrate_fail_provider(job, t->provider->name, &t->error);
   if (!migrate_judge_kept(job, t) || !migrate_find(job, run) || !is_unused(job))
     return false;
   void *self = sync_provider_open(run, t->provider, true, &error);
@@ -241,12 +335,23 @@ static bool delete_at(struct migrate_job *job, struct sync_run *run) {
     job->changed = job->changed || (!there && !ok);
   }
   job->changed = job->changed || ok;
-  return ok ? true : migrate_fail_provider(job, &error);
+  return ok ? true : migrate_fail_provider(job, t->provider->name, &error);
+}
+
+/* One that is down is not asked, but may lead there when it is back. */
+static bool all_asked(struct migrate_job *job) {
+  const char *down = json_string_value(json_array_get(job->state.down, 0));
+  return !down ? true
+               : migrate_fail(job,
+                              "%s was not asked as long as it was down, and may still name %s; "
+                              "when it is there again, --up %s, then --delete-old",
+                              down, job->state.from, down);
 }
 
 bool migrate_do_delete(struct migrate_job *job) {
-  struct sync_run run;
-  bool ok = migrate_run_open(job, &run, NULL, NULL) && delete_at(job, &run);
+  struct sync_run run = {0};
+  migrate_set_up(&job->state, job->state.from); /* it has to answer now */
+  bool ok = all_asked(job) && migrate_run_open(job, &run, NULL, NULL) && delete_at(job, &run);
   migrate_run_close(&run);
   return ok;
 }

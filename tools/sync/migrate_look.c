@@ -81,7 +81,8 @@ static bool add_kinds_servers(struct migrate_job *job, struct sync_run *run,
       self && provider->kind->servers ? provider->kind->servers(self, zone, &error) : NULL;
   if (self)
     provider->kind->close(self);
-  bool ok = list ? add_servers(job, host, list) : migrate_fail_provider(job, &error);
+  bool ok =
+      list ? add_servers(job, host, list) : migrate_fail_provider(job, provider->name, &error);
   json_decref(list);
   return ok;
 }
@@ -100,7 +101,7 @@ bool migrate_host_find(struct migrate_job *job, struct sync_run *run,
   if (json_array_size(names) > 0 && !own)
     return add_servers(job, host, names);
   return provider->kind ? add_kinds_servers(job, run, provider, host, zone)
-                        : migrate_fail_provider(job, &provider->error);
+                        : migrate_fail_provider(job, provider->name, &provider->error);
 }
 
 static const json_t *names_of(const struct migrate_state *s, const char *provider) {
@@ -117,6 +118,13 @@ static void forget(struct migrate_job *job) {
   job->host_count = 0;
 }
 
+/* What failed was a name server of the host; returns false. */
+static bool is_silent(struct migrate_job *job, const struct migrate_host *host) {
+  snprintf(job->silent, sizeof job->silent, "%s", host->name);
+  job->silent_api = false;
+  return false;
+}
+
 static bool find_all(struct migrate_job *job, struct sync_run *run) {
   job->hosts = calloc(run->target_count + 1, sizeof *job->hosts);
   if (!job->hosts)
@@ -131,7 +139,7 @@ static bool find_all(struct migrate_job *job, struct sync_run *run) {
       continue; /* there is nobody to ask yet */
     if (!migrate_host_find(job, run, provider, names_of(&job->state, provider->name), job->zone,
                            host))
-      return false;
+      return job->silent[0] || !job->passing ? false : is_silent(job, host);
   }
   return migrate_find_parent(job, run);
 }
@@ -342,6 +350,7 @@ bool migrate_look(struct migrate_job *job, const char *skip, struct migrate_view
   *view = (struct migrate_view){0};
   job->why[0] = '\0';
   job->passing = false;
+  job->silent[0] = '\0';
   for (size_t h = 0; h < job->host_count; h++) {
     const struct migrate_host *host = &job->hosts[h];
     if (skip && strcmp(host->name, skip) == 0)
@@ -351,7 +360,7 @@ bool migrate_look(struct migrate_job *job, const char *skip, struct migrate_view
                           host->name);
     for (size_t i = 0; i < host->count; i++)
       if (!look_apex(job, host, i, view) || !look_soa(job, host, i, view))
-        return false;
+        return job->passing ? is_silent(job, host) : false;
   }
   return migrate_look_parent(job, &view->parent);
 }
@@ -438,7 +447,8 @@ static bool gather_all(struct migrate_job *job, const struct migrate_host *host,
   job->passing = true;
   if (g->answers && !ask_many(&host->servers[server], questions, count, WINDOW, 0, gather, g, why))
     return migrate_fail(job, "%.200s: the name server %s: %.200s", host->name,
-                        host->servers[server].text, why);
+                        host->servers[server].text, why) ||
+           is_silent(job, host);
   return g->failed ? migrate_fail(job, "out of memory") : true;
 }
 

@@ -44,6 +44,11 @@ static bool open_parent(struct migrate_job *job, struct sync_run *run, const cha
   char *args[] = {job->parent_zone};
   char captured[MIGRATE_JOB_WHY] = "";
   struct sync_options options = job->options;
+  char *without;
+  *run = (struct sync_run){0};
+  if (!migrate_without(job, &without))
+    return false;
+  options.without = without;
   options.args = args;
   options.arg_count = 1;
   options.apex_ns = wanted;
@@ -52,11 +57,23 @@ static bool open_parent(struct migrate_job *job, struct sync_run *run, const cha
   options.lock_wait_ms = SYNC_LOCK_WAIT_MS;
   options.consents =
       SYNC_TAKE_OVER | SYNC_NS_CHANGE | SYNC_LARGE; /* of nothing but this one delegation */
-  *run = (struct sync_run){0};
   cli_capture(captured, sizeof captured);
   bool ok = sync_run_open(run, &options) == CLI_DONE;
   cli_capture(NULL, 0);
-  return ok ? true : migrate_fail(job, "%s", captured);
+  if (!ok)
+    return migrate_fail(job, "%s", captured);
+  return run->target_count > 0
+             ? true
+             : migrate_fail(job,
+                            "the parent zone %.255s is at %.255s alone, so the delegation of "
+                            "%.255s cannot be changed; move the parent zone first",
+                            job->parent_zone, without ? without : "no provider", job->zone);
+}
+
+static void close_parent(struct sync_run *run) {
+  const char *without = run->options.without;
+  sync_run_close(run);
+  free((void *)(uintptr_t)without);
 }
 
 static bool find_ours_servers(struct migrate_job *job) {
@@ -65,7 +82,7 @@ static bool find_ours_servers(struct migrate_job *job) {
   for (size_t i = 0; ok && i < run.target_count; i++)
     ok =
         migrate_host_find(job, &run, run.targets[i].provider, NULL, job->parent_zone, &job->parent);
-  sync_run_close(&run);
+  close_parent(&run);
   return ok;
 }
 
@@ -260,7 +277,7 @@ static bool limit(struct migrate_job *job, struct sync_run *run, const json_t *w
 static bool judge_target(struct migrate_job *job, const struct sync_target *t,
                          const json_t *wanted) {
   if (t->state == SYNC_FAILED)
-    return migrate_fail_provider(job, &t->error);
+    return migrate_fail_provider(job, t->provider->name, &t->error);
   for (size_t i = 0; i < t->plan.count; i++)
     if (t->plan.items[i].held & ~(unsigned)SYNC_DEPLOYED)
       return migrate_fail(job, "%s: the delegation of %.255s in %.255s is held back: %s",
@@ -282,7 +299,7 @@ static bool set_ours(struct migrate_job *job, const char **texts, const json_t *
   for (size_t i = 0; ok && i < run.target_count; i++)
     ok = judge_target(job, &run.targets[i], wanted);
   ok = ok && migrate_apply(job, &run);
-  sync_run_close(&run);
+  close_parent(&run);
   return ok;
 }
 
@@ -310,7 +327,7 @@ bool migrate_read_parent(struct migrate_job *job, struct migrate_seen *seen) {
   for (size_t i = 0; ok && i < run.target_count; i++) {
     const struct sync_target *t = &run.targets[i];
     if (t->state == SYNC_FAILED) {
-      ok = migrate_fail_provider(job, &t->error);
+      ok = migrate_fail_provider(job, t->provider->name, &t->error);
       break;
     }
     json_t *set = migrate_ns_of(&t->actual, job->zone);
@@ -322,6 +339,6 @@ bool migrate_read_parent(struct migrate_job *job, struct migrate_seen *seen) {
     ok = (set && migrate_seen_add(seen, set, ttl)) ? true : migrate_fail(job, "out of memory");
     json_decref(set);
   }
-  sync_run_close(&run);
+  close_parent(&run);
   return ok;
 }

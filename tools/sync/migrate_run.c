@@ -23,7 +23,16 @@ bool migrate_fail(struct migrate_job *job, const char *format, ...) {
   return false;
 }
 
-bool migrate_fail_provider(struct migrate_job *job, const struct provider_error *error) {
+/* Of these it may be that the provider is not there at all, and something else replies for it. */
+static bool is_silent(enum provider_failure failure) {
+  return failure == PROVIDER_UNREACHABLE || failure == PROVIDER_DENIED ||
+         failure == PROVIDER_GARBAGE;
+}
+
+bool migrate_fail_provider(struct migrate_job *job, const char *provider,
+                           const struct provider_error *error) {
+  snprintf(job->silent, sizeof job->silent, "%s", is_silent(error->failure) ? provider : "");
+  job->silent_api = true;
   job->passing = error->failure == PROVIDER_UNREACHABLE || error->failure == PROVIDER_THROTTLED ||
                  error->failure == PROVIDER_CONFLICT;
   return migrate_fail(job, "%s", error->text);
@@ -53,6 +62,7 @@ void migrate_job_close(struct migrate_job *job) {
   migrate_host_close(&job->parent);
   migrate_close(&job->state);
   json_decref(job->names);
+  json_decref(job->up);
 }
 
 /* ---- open ----------------------------------------------------------------------------------- */
@@ -107,6 +117,37 @@ bool migrate_is_listed(const struct sync_run *run, const char *provider) {
   return false;
 }
 
+bool migrate_without(struct migrate_job *job, char **out) {
+  size_t i;
+  const json_t *item;
+  size_t length = 1;
+  *out = NULL;
+  json_array_foreach(job->state.down, i, item) length += json_string_length(item) + 1;
+  if (length == 1)
+    return true;
+  char *text = calloc(length, 1);
+  if (!text)
+    return migrate_fail(job, "out of memory");
+  json_array_foreach(job->state.down, i, item) {
+    if (i > 0)
+      strcat(text, ",");
+    strcat(text, json_string_value(item));
+  }
+  *out = text;
+  return true;
+}
+
+static bool are_defined(struct migrate_job *job, const struct sync_run *run) {
+  const struct migrate_state *s = &job->state;
+  size_t i;
+  const json_t *item;
+  bool ok = check_defined(job, run, s->from) && check_defined(job, run, s->to);
+  json_array_foreach(s->down, i, item) {
+    ok = ok && check_defined(job, run, json_string_value(item));
+  }
+  return ok;
+}
+
 /* The set as C strings, for the options; they stay with it. */
 static const char **as_texts(const json_t *set) {
   size_t n = json_array_size(set);
@@ -125,6 +166,11 @@ bool migrate_run_begin(struct migrate_job *job, struct sync_run *run, const json
   snprintf(beside, sizeof beside, "%s,%s", s->from, s->to);
   if (s->deleted)
     snprintf(beside, sizeof beside, "%s", s->to);
+  char *without;
+  *run = (struct sync_run){0};
+  if (!migrate_without(job, &without))
+    return false;
+  options.without = without;
   options.beside = provider ? provider : beside;
   options.provider = provider;
   options.args = args;
@@ -136,16 +182,15 @@ bool migrate_run_begin(struct migrate_job *job, struct sync_run *run, const json
   options.consents = (job->keep_ns ? 0 : (unsigned)SYNC_NS_CHANGE) |
                      (job->take_over ? (unsigned)SYNC_TAKE_OVER : 0) |
                      (job->allow_large ? (unsigned)SYNC_LARGE : 0);
-  *run = (struct sync_run){0};
   job->passing = false;
+  job->silent[0] = '\0';
   char captured[MIGRATE_JOB_WHY] = "";
   cli_capture(captured, sizeof captured);
   bool ok = (!apex || options.apex_ns) && sync_run_open(run, &options) == CLI_DONE;
   cli_capture(NULL, 0);
   if (!ok)
     return migrate_fail(job, "%s", *captured ? captured : "the configuration cannot be read");
-  if (!check_defined(job, run, s->from) || !check_defined(job, run, s->to) ||
-      !knows_enough(job, run))
+  if (!are_defined(job, run) || !knows_enough(job, run))
     return false;
   job->listed = migrate_is_listed(run, migrate_in_provider(s));
   return true;
@@ -172,8 +217,10 @@ bool migrate_run_open(struct migrate_job *job, struct sync_run *run, const json_
 
 void migrate_run_close(struct sync_run *run) {
   const char *const *texts = run->options.apex_ns;
+  const char *without = run->options.without;
   sync_run_close(run);
   free((void *)(uintptr_t)texts);
+  free((void *)(uintptr_t)without);
 }
 
 struct sync_target *migrate_target(const struct sync_run *run, const char *provider) {
@@ -200,7 +247,7 @@ bool migrate_judge(struct migrate_job *job, const struct sync_target *t) {
   const char *name = t->provider->name;
   bool deployed = t->provider->kind && t->provider->kind->can.deployed;
   if (t->state == SYNC_FAILED)
-    return migrate_fail_provider(job, &t->error);
+    return migrate_fail_provider(job, name, &t->error);
   for (size_t i = 0; i < t->plan.count; i++) {
     const struct sync_item *item = &t->plan.items[i];
     const struct provider_object *o = item->new ? item->new : item->old;
@@ -257,7 +304,7 @@ bool migrate_apply(struct migrate_job *job, struct sync_run *run) {
     const struct sync_target *t = &run->targets[i];
     job->changed = job->changed || t->seen > 0 || t->state == SYNC_PARTIAL;
     if (ok && t->state != SYNC_APPLIED)
-      ok = migrate_fail_provider(job, &t->error);
+      ok = migrate_fail_provider(job, t->provider->name, &t->error);
   }
   return ok;
 }

@@ -22,7 +22,7 @@ static const int64_t time_max = INT64_C(1) << 53;
 
 json_t *migrate_encode(const struct migrate_state *s) {
   return json_pack("{s:i, s:s, s:s, s:s, s:b, s:s, s:O, s:O, s:O, s:O, s:O, s:I, s:I, s:I, s:I, "
-                   "s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:O}",
+                   "s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:O, s:O}",
                    "v", VERSION, "zone", s->zone, "from", s->from, "to", s->to, "back",
                    (int)s->back, "phase", migrate_phase_name(s->phase), "old", s->old, "new",
                    s->new, "others", s->others, "apex", s->apex, "parent", s->parent, "apex_since",
@@ -31,7 +31,7 @@ json_t *migrate_encode(const struct migrate_state *s) {
                    "parent_ttl", (json_int_t)s->parent_ttl, "negative_ttl",
                    (json_int_t)s->negative_ttl, "settle", (json_int_t)s->settle, "started",
                    (json_int_t)s->started, "made", (int)s->made, "deleted", (int)s->deleted,
-                   "rebase", (int)s->rebase, "parents", s->parents);
+                   "rebase", (int)s->rebase, "parents", s->parents, "down", s->down);
 }
 
 static bool wrong(char *why, const char *key, const char *what) {
@@ -39,9 +39,13 @@ static bool wrong(char *why, const char *key, const char *what) {
   return false;
 }
 
+static bool is_provider(const char *text) {
+  return text && *text && strlen(text) <= PROVIDER_NAME && !strpbrk(text, ",/ ");
+}
+
 static bool take_text(char **out, const json_t *document, const char *key, char *why) {
   const char *text = json_string_value(json_object_get(document, key));
-  if (!text || !*text || strlen(text) > PROVIDER_NAME || strpbrk(text, ",/ "))
+  if (!is_provider(text))
     return wrong(why, key, "is no name of a provider");
   *out = strdup(text);
   return *out ? true : wrong(why, key, "finds no memory");
@@ -120,11 +124,25 @@ static bool take_parents(struct migrate_state *s, const json_t *document, char *
   return true;
 }
 
+/* States of versions without it are of migrations in which all were asked. */
+static bool take_down(struct migrate_state *s, const json_t *document, char *why) {
+  const json_t *list = json_object_get(document, "down");
+  bool ok = !list || (json_is_array(list) && json_array_size(list) <= NAMESET_MAX);
+  for (size_t i = 0; ok && i < json_array_size(list); i++) {
+    const char *name = json_string_value(json_array_get(list, i));
+    ok = is_provider(name) && !migrate_is_down(s, name) &&
+         json_array_append(s->down, json_array_get(list, i)) == 0;
+  }
+  return ok ? true : wrong(why, "down", "is no list of providers");
+}
+
 /* What the phases rely on. */
 static bool is_consistent(const struct migrate_state *s, char *why) {
   bool begun = s->phase > MIGRATE_CHECK;
   if (strcmp(s->from, s->to) == 0)
     return wrong(why, "to", "is the provider of `from`");
+  if (migrate_is_down(s, migrate_in_provider(s)))
+    return wrong(why, "down", "has the provider that gets the zone");
   if (nameset_first_common(s->old, s->new) || nameset_first_common(s->others, s->old) ||
       nameset_first_common(s->others, s->new))
     return wrong(why, "new", "has a name server of another provider");
@@ -157,7 +175,7 @@ bool migrate_decode(struct migrate_state *s, const json_t *document, char *why) 
          take_flag(&s->made, document, "made", why) &&
          take_flag(&s->deleted, document, "deleted", why) &&
          take_flag(&s->rebase, document, "rebase", why) && take_parents(s, document, why) &&
-         is_consistent(s, why);
+         take_down(s, document, why) && is_consistent(s, why);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */

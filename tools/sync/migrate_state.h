@@ -19,6 +19,10 @@
  *
  * The way back is the same with the roles exchanged, from any phase.
  *
+ * Where the provider that is left is down (`down`), its names fail anyhow: those of the other come
+ * and its own go in one change of each NS RRset, the zone names its new servers from the beginning,
+ * and only the end is waited for.
+ *
  * Pure but for migrate_load(), migrate_save() and the lock.  Times are Unix milliseconds.
  */
 #ifndef SLUICE_TOOLS_SYNC_MIGRATE_STATE_H
@@ -60,6 +64,7 @@ struct migrate_state {
   bool deleted;    /* the zone was deleted at `from` */
   bool rebase;     /* the NS RRsets that are seen next are the ones to go on from */
   json_t *parents; /* texts for ask_resolve(): the parent's name servers; empty: to be found */
+  json_t *down;    /* names of providers that are neither asked nor written */
 };
 
 /* An NS RRset as several name servers tell it. */
@@ -79,10 +84,11 @@ enum migrate_act {
   MIGRATE_DO_CHECK,
   MIGRATE_DO_FILL,
   MIGRATE_DO_VERIFY,
-  MIGRATE_DO_APEX, /* `name` into (in phases that end in -in) or out of the NS RRset of the apex */
-  MIGRATE_DO_PARENT,  /* the same for the delegation */
-  MIGRATE_DO_WAIT,    /* until `until` */
-  MIGRATE_DO_NEXT,    /* the phase is over: migrate_advance() */
+  MIGRATE_DO_APEX,   /* the NS RRset of the apex becomes migrate_wanted(); `name` goes in (in phases
+                      * that end in -in) or out, or is the first of those that move */
+  MIGRATE_DO_PARENT, /* the same for the delegation */
+  MIGRATE_DO_WAIT,   /* until `until` */
+  MIGRATE_DO_NEXT,   /* the phase is over: migrate_advance() */
   MIGRATE_DO_NOTHING, /* done */
 };
 
@@ -102,6 +108,9 @@ const json_t *migrate_out(const struct migrate_state *state);
 const char *migrate_in_provider(const struct migrate_state *state);
 const char *migrate_out_provider(const struct migrate_state *state);
 
+/* The phases that bring names into NS RRsets. */
+bool migrate_adds(const struct migrate_state *state);
+
 /* Takes over what was seen.  *changed: the state is another one and to be saved.  False if an NS
  * RRset was changed by somebody else (in `why`, MIGRATE_WHY octets); the state is as before then.
  */
@@ -111,6 +120,15 @@ bool migrate_note(struct migrate_state *state, const struct migrate_view *view, 
 /* What is to be done now.  `view` NULL: as if the NS RRsets were as in the state. */
 void migrate_next(const struct migrate_state *state, const struct migrate_view *view, int64_t now,
                   struct migrate_action *action);
+
+/* The NS RRset that a step for `name` makes of the one that is seen; and that of the apex at the
+ * provider that gets the zone, as long as nobody is led there.  New sets, NULL without memory. */
+json_t *migrate_wanted(const struct migrate_state *state, const struct migrate_seen *seen,
+                       const char *name);
+json_t *migrate_wanted_apex(const struct migrate_state *state);
+
+/* What a step for `name` was for is in the state's NS RRset. */
+bool migrate_has_moved(const struct migrate_state *state, const char *name);
 
 /* The phase is over. */
 void migrate_advance(struct migrate_state *state);
@@ -125,6 +143,24 @@ int64_t migrate_longest(const struct migrate_state *state);
 int64_t migrate_pause(const struct migrate_state *state, uint32_t ttl);
 
 const char *migrate_phase_name(enum migrate_phase phase); /* "parent-in" */
+
+/* ---- providers that are down (migrate_down.c) ----------------------------------------------- */
+
+bool migrate_is_down(const struct migrate_state *state, const char *provider);
+
+/* The provider that is left is down: all at once. */
+bool migrate_hurries(const struct migrate_state *state);
+
+/* The provider is not asked or written from here on; the phase becomes the one to go on with.
+ * False if it is the one that gets the zone, or without memory. */
+bool migrate_set_down(struct migrate_state *state, const char *provider);
+
+/* It is again; true if it was not. */
+bool migrate_set_up(struct migrate_state *state, const char *provider);
+
+/* The same of one that has just been written: what was waited for begins again, since its name
+ * servers told older NS records until now. */
+void migrate_rejoin(struct migrate_state *state, const char *provider, int64_t now);
 
 /* ---- on disk -------------------------------------------------------------------------------- */
 

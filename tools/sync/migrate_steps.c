@@ -9,7 +9,8 @@
 
 bool migrate_open(struct migrate_state *s) {
   *s = (struct migrate_state){.settle = MIGRATE_SETTLE};
-  json_t **const sets[] = {&s->old, &s->new, &s->others, &s->apex, &s->parent, &s->parents};
+  json_t **const sets[] = {&s->old,    &s->new,     &s->others, &s->apex,
+                           &s->parent, &s->parents, &s->down};
   bool ok = true;
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
     *sets[i] = json_array();
@@ -28,6 +29,7 @@ void migrate_close(struct migrate_state *s) {
   json_decref(s->apex);
   json_decref(s->parent);
   json_decref(s->parents);
+  json_decref(s->down);
   *s = (struct migrate_state){0};
 }
 
@@ -53,9 +55,17 @@ const char *migrate_phase_name(enum migrate_phase phase) {
   return names[phase];
 }
 
+bool migrate_adds(const struct migrate_state *s) {
+  return s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
+}
+
+/* One that is down but answers now and then tells its own old NS RRset to those who know it from
+ * the delegation: one after the other. */
 int64_t migrate_longest(const struct migrate_state *s) {
-  uint32_t longest = s->apex_ttl > s->parent_ttl ? s->apex_ttl : s->parent_ttl;
-  return 1000 * (int64_t)(s->negative_ttl > longest ? s->negative_ttl : longest);
+  int64_t longest = s->apex_ttl > s->parent_ttl ? s->apex_ttl : s->parent_ttl;
+  if (migrate_hurries(s))
+    longest = (int64_t)s->apex_ttl + s->parent_ttl;
+  return 1000 * (s->negative_ttl > longest ? s->negative_ttl : longest);
 }
 
 int64_t migrate_pause(const struct migrate_state *s, uint32_t ttl) {
@@ -89,7 +99,7 @@ static bool foreign(char *why, const char *where, const char *name, bool came,
  * them, or where it was turned amid such a change (`since` tells). */
 static bool judge(const struct migrate_state *s, const json_t *expected,
                   const struct migrate_seen *seen, int64_t since, const char *where, char *why) {
-  bool moves = s->phase > MIGRATE_VERIFY || since > 0;
+  bool moves = s->phase > MIGRATE_VERIFY || since > 0 || migrate_hurries(s);
   const char *name = stranger(seen->any, expected, moves ? migrate_in(s) : NULL);
   if (name)
     return foreign(why, where, name, true, s);
@@ -165,8 +175,8 @@ static bool rebase(struct migrate_state *s, const struct migrate_view *view, cha
   return ok;
 }
 
-bool migrate_note(struct migrate_state *s, const struct migrate_view *view, bool *changed,
-                  char *why) {
+static bool note(struct migrate_state *s, const struct migrate_view *view, bool *changed,
+                 char *why) {
   *changed = false;
   if (json_array_size(view->parent.all) == 0 || json_array_size(view->apex.all) == 0) {
     snprintf(why, MIGRATE_WHY, "no NS record of %.255s is the same at all name servers %s", s->zone,
@@ -189,6 +199,18 @@ bool migrate_note(struct migrate_state *s, const struct migrate_view *view, bool
   return true;
 }
 
+bool migrate_note(struct migrate_state *s, const struct migrate_view *view, bool *changed,
+                  char *why) {
+  struct migrate_view seen = *view;
+  json_t *apex = json_incref(s->apex);
+  /* Where all that have the zone are down, nobody tells of another apex. */
+  if (!seen.apex.any && json_array_size(s->down) > 0)
+    seen.apex.all = seen.apex.any = apex;
+  bool ok = note(s, &seen, changed, why);
+  json_decref(apex);
+  return ok;
+}
+
 /* ---- what comes next ------------------------------------------------------------------------ */
 
 static void wait_or(struct migrate_action *action, int64_t until, int64_t now, enum migrate_act act,
@@ -197,14 +219,25 @@ static void wait_or(struct migrate_action *action, int64_t until, int64_t now, e
   *action = (struct migrate_action){due ? act : MIGRATE_DO_WAIT, name, due ? 0 : until};
 }
 
+static bool is_at_apex(const struct migrate_state *s) {
+  return s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_APEX_OUT;
+}
+
+/* The first name that a phase still has to move: where it hurries, both ways at once. */
+static const char *first_to_move(const struct migrate_state *s, const json_t *all,
+                                 const json_t *any) {
+  bool both = migrate_hurries(s);
+  const char *name = both || migrate_adds(s) ? nameset_first_missing(migrate_in(s), all) : NULL;
+  return !name && (both || !migrate_adds(s)) ? nameset_first_common(migrate_out(s), any) : name;
+}
+
 static void next_move(const struct migrate_state *s, const struct migrate_view *view, int64_t now,
                       struct migrate_action *action) {
-  bool apex = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_APEX_OUT;
-  bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
+  bool apex = is_at_apex(s);
+  bool in = migrate_adds(s);
   const struct migrate_seen *seen = view ? (apex ? &view->apex : &view->parent) : NULL;
   const json_t *known = apex ? s->apex : s->parent;
-  const char *name = in ? nameset_first_missing(migrate_in(s), seen ? seen->all : known)
-                        : nameset_first_common(migrate_out(s), seen ? seen->any : known);
+  const char *name = first_to_move(s, seen ? seen->all : known, seen ? seen->any : known);
   int64_t since = apex ? s->apex_since : s->parent_since;
   uint32_t ttl = apex ? s->apex_ttl : s->parent_ttl;
   if (!name) {
@@ -213,7 +246,7 @@ static void next_move(const struct migrate_state *s, const struct migrate_view *
   }
   /* One that is on its way already waits for nothing. */
   bool begun = seen && (in ? nameset_has(seen->any, name) : !nameset_has(seen->all, name));
-  int64_t until = since > 0 && !begun ? since + migrate_pause(s, ttl) : 0;
+  int64_t until = since > 0 && !begun && !migrate_hurries(s) ? since + migrate_pause(s, ttl) : 0;
   wait_or(action, until, now, apex ? MIGRATE_DO_APEX : MIGRATE_DO_PARENT, name);
 }
 
@@ -238,6 +271,10 @@ void migrate_next(const struct migrate_state *s, const struct migrate_view *view
     break;
   case MIGRATE_WAIT_IN:
   case MIGRATE_WAIT_OUT:
+    if (s->phase == MIGRATE_WAIT_IN && migrate_hurries(s)) {
+      action->act = MIGRATE_DO_NEXT; /* who knows the old NS RRset alone has nothing to lose */
+      break;
+    }
     wait_or(action, s->changed > 0 ? s->changed + migrate_longest(s) : 0, now, MIGRATE_DO_NEXT,
             NULL);
     break;
@@ -246,10 +283,35 @@ void migrate_next(const struct migrate_state *s, const struct migrate_view *view
   }
 }
 
+json_t *migrate_wanted(const struct migrate_state *s, const struct migrate_seen *seen,
+                       const char *name) {
+  bool both = migrate_hurries(s);
+  json_t *one = json_pack("[s]", name);
+  json_t *more = both || migrate_adds(s) ? nameset_union(seen->any, both ? migrate_in(s) : one)
+                                         : json_incref(seen->all);
+  json_t *out = both              ? nameset_minus(more, migrate_out(s))
+                : migrate_adds(s) ? json_incref(more)
+                                  : nameset_minus(more, one);
+  json_decref(one);
+  json_decref(more);
+  return out;
+}
+
+json_t *migrate_wanted_apex(const struct migrate_state *s) {
+  const struct migrate_seen seen = {.all = s->apex, .any = s->apex};
+  return migrate_hurries(s) ? migrate_wanted(s, &seen, "") : json_incref(s->apex);
+}
+
+bool migrate_has_moved(const struct migrate_state *s, const char *name) {
+  const json_t *set = is_at_apex(s) ? s->apex : s->parent;
+  return migrate_hurries(s) ? !first_to_move(s, set, set)
+                            : nameset_has(set, name) == migrate_adds(s);
+}
+
 void migrate_advance(struct migrate_state *s) {
   if (s->phase == MIGRATE_DONE)
     return;
-  if (s->phase == MIGRATE_WAIT_IN || s->phase == MIGRATE_WAIT_OUT)
+  if ((s->phase == MIGRATE_WAIT_IN && !migrate_hurries(s)) || s->phase == MIGRATE_WAIT_OUT)
     s->apex_since = s->parent_since = s->changed = 0;
   s->phase = (enum migrate_phase)(s->phase + 1);
 }
@@ -260,11 +322,15 @@ void migrate_turn(struct migrate_state *s, bool back) {
     s->phase = MIGRATE_APEX_IN; /* what is in place already takes no time */
   if (s->back == back)
     return;
-  /* Where NS records of the one that is gone back to may be missing, it is made level and verified
-   * before they come again; before that, nothing is to be taken back but what was added. */
+  /* Where NS records of the one that is gone back to may be missing, or it was down, it is made
+   * level and verified before they come again; before that, nothing is to be taken back but what
+   * was added. */
   bool gone = s->phase >= MIGRATE_PARENT_OUT;
   bool moved = s->phase > MIGRATE_VERIFY;
   s->back = back;
-  s->phase = gone || !back ? MIGRATE_FILL : moved ? MIGRATE_APEX_IN : MIGRATE_DONE;
+  bool stale = migrate_set_up(s, migrate_in_provider(s));
+  s->phase = gone || !back || (moved && stale) ? MIGRATE_FILL
+             : moved                           ? MIGRATE_APEX_IN
+                                               : MIGRATE_DONE;
   s->apex_since = s->parent_since = s->changed = 0;
 }

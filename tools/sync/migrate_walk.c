@@ -95,12 +95,6 @@ static bool look(struct runner *r, struct migrate_view *view) {
   return !changed || migrate_keep(r->job, r->path);
 }
 
-static bool has_moved(const struct migrate_state *s, const char *name) {
-  bool apex = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_APEX_OUT;
-  bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
-  return nameset_has(apex ? s->apex : s->parent, name) == in;
-}
-
 /* Looks until the change is seen everywhere. */
 static enum outcome wait_seen(struct runner *r, const char *name) {
   struct migrate_job *job = r->job;
@@ -116,7 +110,7 @@ static enum outcome wait_seen(struct runner *r, const char *name) {
     migrate_view_close(&view);
     if (!ok && (!passing || r->odd >= TRIES))
       return FAILED;
-    if (ok && has_moved(&job->state, name))
+    if (ok && migrate_has_moved(&job->state, name))
       return WENT_ON;
     if (told && r->once)
       return TOLD;
@@ -137,18 +131,23 @@ static enum outcome wait_seen(struct runner *r, const char *name) {
   return WENT_ON;
 }
 
+static void show_todo(struct migrate_job *job) {
+  if (job->todo[0])
+    for (char *line = strtok(job->todo, "\n"); line; line = strtok(NULL, "\n"))
+      wrap_print("", 13, "%s", line);
+  cli_flush();
+}
+
 static enum outcome move(struct runner *r, const struct migrate_action *action,
                          const struct migrate_view *view) {
   struct migrate_job *job = r->job;
   const struct migrate_state *s = &job->state;
   bool apex = action->act == MIGRATE_DO_APEX;
-  bool in = s->phase == MIGRATE_APEX_IN || s->phase == MIGRATE_PARENT_IN;
+  bool in = migrate_adds(s) || migrate_hurries(s);
   char name[NAME_MAX_TEXT];
   const struct migrate_seen *seen = apex ? &view->apex : &view->parent;
   snprintf(name, sizeof name, "%s", action->name);
-  json_t *one = json_pack("[s]", name);
-  json_t *wanted = in ? nameset_union(seen->any, one) : nameset_minus(seen->all, one);
-  json_decref(one);
+  json_t *wanted = migrate_wanted(s, seen, name);
   migrate_show_action(job, action);
   cli_flush();
   const char *missing = in ? NULL : nameset_first_missing(migrate_in(s), seen->all);
@@ -163,10 +162,7 @@ static enum outcome move(struct runner *r, const struct migrate_action *action,
   json_decref(wanted);
   if (!ok)
     return FAILED;
-  if (job->todo[0])
-    for (char *line = strtok(job->todo, "\n"); line; line = strtok(NULL, "\n"))
-      wrap_print("", 13, "%s", line);
-  cli_flush();
+  show_todo(job);
   enum outcome outcome = wait_seen(r, name);
   if (outcome == WENT_ON && !interrupted)
     wrap_print("", 13, "seen everywhere");
@@ -215,6 +211,7 @@ static enum outcome step(struct runner *r) {
   struct migrate_action action;
   job->why[0] = '\0';
   job->passing = false;
+  job->silent[0] = '\0';
   migrate_next(&job->state, NULL, migrate_now(), &action);
   r->until = action.until;
   switch (action.act) {
@@ -254,7 +251,7 @@ static void wait_until(struct runner *r) {
 
 static int failed(const struct runner *r) {
   const struct migrate_job *job = r->job;
-  cli_error("%s", job->why);
+  migrate_show_failure(job);
   if (job->state.phase > MIGRATE_FILL)
     cli_error("stopped at %s; the same command goes on from here, --back goes back to %s",
               migrate_phase_name(job->state.phase), migrate_out_provider(&job->state));
@@ -298,13 +295,65 @@ static int run_steps(struct runner *r) {
   return CLI_PARTIAL;
 }
 
+/* ---- providers that are there again --------------------------------------------------------- */
+
+/* Its name servers tell what it was given, as all others do. */
+static bool wait_joined(struct runner *r) {
+  struct migrate_job *job = r->job;
+  int64_t most = migrate_now() + (r->once ? UNSEEN_ONCE_MS : UNSEEN_MS);
+  for (int64_t pause = POLL_MS; !interrupted; pause *= 2) {
+    struct migrate_view view;
+    bool ok = look(r, &view);
+    migrate_view_close(&view);
+    if (ok || !job->passing || migrate_now() > most)
+      return ok;
+    sleep_ms(pause < POLL_MOST_MS ? pause : POLL_MOST_MS);
+  }
+  return true;
+}
+
+static enum outcome rejoin(struct runner *r, const char *provider) {
+  struct migrate_job *job = r->job;
+  bool moved = job->state.phase > MIGRATE_VERIFY;
+  if (!migrate_is_down(&job->state, provider))
+    return WENT_ON;
+  wrap_print("up", 13, "%s gets what is in force by now", provider);
+  cli_flush();
+  if (job->state.phase > MIGRATE_CHECK && !migrate_do_rejoin(job, provider))
+    return FAILED;
+  if (job->todo[0]) {
+    show_todo(job);
+    wrap_print("next", 13, "when that is done: run `sluice sync migrate %s --up %s` again",
+               job->zone, provider);
+    return TOLD;
+  }
+  migrate_rejoin(&job->state, provider, migrate_now());
+  if (!migrate_keep(job, r->path))
+    return FAILED;
+  return !moved || wait_joined(r) ? WENT_ON : FAILED;
+}
+
+static enum outcome rejoin_all(struct runner *r) {
+  enum outcome outcome = WENT_ON;
+  for (size_t i = 0; outcome == WENT_ON && i < json_array_size(r->job->up); i++)
+    outcome = rejoin(r, json_string_value(json_array_get(r->job->up, i)));
+  return outcome;
+}
+
 int migrate_walk(struct migrate_job *job, const char *path, bool once) {
   struct runner r = {.job = job, .path = path, .once = once};
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
-  if (migrate_keep(job, path))
-    return run_steps(&r);
-  cli_error("%s", job->why);
-  return CLI_FAILED;
+  if (!migrate_keep(job, path)) {
+    cli_error("%s", job->why);
+    return CLI_FAILED;
+  }
+  enum outcome joined = rejoin_all(&r);
+  if (joined == FAILED)
+    return failed(&r);
+  if (joined == TOLD)
+    return CLI_PARTIAL;
+  migrate_show_down(&job->state);
+  return run_steps(&r);
 }

@@ -253,6 +253,8 @@ static bool check_asked(const struct sync_run *run) {
 }
 
 static bool add_target(struct sync_run *run, struct sync_zone *zone, const char *name) {
+  if (run->options.without && is_asked(run->options.without, name))
+    return true;
   for (size_t i = 0; i < run->target_count; i++)
     if (run->targets[i].zone == zone && strcmp(run->targets[i].provider->name, name) == 0)
       return true;

@@ -27,8 +27,9 @@ struct sync_options {
   char **args;          /* zones and domains */
   size_t arg_count;
   unsigned consents;
-  const char *beside; /* "A,B": providers of defaults.yaml where the zones that were asked for are
-                       * looked at too, though their zone.yaml does not name them; or NULL */
+  const char *beside;  /* "A,B": providers of defaults.yaml where the zones that were asked for are
+                        * looked at too, though their zone.yaml does not name them; or NULL */
+  const char *without; /* "A,B": these providers are left out, whoever names them; or NULL */
   const char *const *apex_ns; /* the NS RRset of the apex as it is to be, absolute names, instead of
                                * the configuration's; or NULL */
   size_t apex_ns_count;

@@ -58,14 +58,9 @@ static bool note(char *why) {
   return migrate_note(&s, &view, &changed, why);
 }
 
-static bool is_in_phase(void) {
-  return s.phase == MIGRATE_APEX_IN || s.phase == MIGRATE_PARENT_IN;
-}
-
 static void move(json_t **set, const char *name) {
-  json_t *one = json_pack("[s]", name);
-  json_t *other = is_in_phase() ? nameset_union(*set, one) : nameset_minus(*set, one);
-  json_decref(one);
+  const struct migrate_seen seen = {.all = *set, .any = *set};
+  json_t *other = migrate_wanted(&s, &seen, name);
   json_decref(*set);
   *set = other;
 }
@@ -88,7 +83,10 @@ static bool step(char *log) {
   case MIGRATE_DO_APEX:
   case MIGRATE_DO_PARENT:
     snprintf(line, sizeof line, "%s%c%s ", action.act == MIGRATE_DO_APEX ? "apex" : "parent",
-             is_in_phase() ? '+' : '-', action.name);
+             migrate_hurries(&s) ? '='
+             : migrate_adds(&s)  ? '+'
+                                 : '-',
+             action.name);
     move(action.act == MIGRATE_DO_APEX ? &apex : &parent, action.name);
     break;
   case MIGRATE_DO_WAIT:
@@ -217,7 +215,7 @@ static void turns_amid(enum migrate_phase phase, const char *name, const char *t
   struct migrate_view view = view_now();
   struct migrate_seen *seen = at_apex ? &view.apex : &view.parent;
   json_t *one = nameset_parse(name);
-  bool in = is_in_phase();
+  bool in = migrate_adds(&s);
   json_t *changing = in ? nameset_union(seen->any, one) : nameset_minus(seen->all, one);
   *(in ? &seen->any : &seen->all) = changing;
   migrate_turn(&s, true);
@@ -260,6 +258,112 @@ Test(migrate, all_at_once_is_fine_too) {
   run_until(MIGRATE_PARENT_IN);
   put(&parent, "a1.,a2.,b1.,b2.,c.");
   cr_assert(strstr(run_all(), "wait200 parent-a1."));
+  end();
+}
+
+/* What a provider that is down fails anyhow is not waited for; the end is, for both TTLs. */
+Test(migrate, all_at_once_where_the_old_one_is_down) {
+  begin();
+  cr_assert(migrate_set_down(&s, "a"));
+  cr_assert_str_eq(run_all(), "check fill verify apex=b1. parent=b1. wait300 ");
+  is_set(apex, "b1.,b2.,c.");
+  is_set(parent, "b1.,b2.,c.");
+  end();
+}
+
+Test(migrate, down_from_each_phase) {
+  for (int phase = MIGRATE_CHECK; phase < MIGRATE_DONE; phase++) {
+    begin();
+    run_until((enum migrate_phase)phase);
+    cr_assert(migrate_set_down(&s, "a"));
+    json_t *filled = migrate_wanted_apex(&s);
+    is_set(filled, "b1.,b2.,c.");
+    json_decref(filled);
+    cr_assert_eq(s.phase, phase == MIGRATE_VERIFY ? MIGRATE_FILL : (enum migrate_phase)phase);
+    const char *log = run_all();
+    cr_assert_null(strchr(log, '+'), "%s", log);
+    cr_assert(strcmp(log + strlen(log) - 8, "wait300 ") == 0 || phase == MIGRATE_WAIT_OUT, "%s",
+              log);
+    is_set(apex, "b1.,b2.,c.");
+    is_set(parent, "b1.,b2.,c.");
+    /* Back is the long way: what it has is of old. */
+    migrate_turn(&s, true);
+    cr_assert(!migrate_is_down(&s, "a"));
+    cr_assert_str_eq(run_all(), "fill verify apex+a1. wait10 apex+a2. parent+a1. wait10 parent+a2. "
+                                "wait200 parent-b1. wait10 parent-b2. apex-b1. wait10 apex-b2. "
+                                "wait200 ");
+    end();
+  }
+}
+
+/* Half of it was done at once already: what is there of the old one is of old, too. */
+Test(migrate, back_to_one_that_was_down_begins_with_filling) {
+  begin();
+  cr_assert(migrate_set_down(&s, "a"));
+  run_until(MIGRATE_PARENT_IN);
+  migrate_turn(&s, true);
+  cr_assert_eq(s.phase, MIGRATE_FILL);
+  run_all();
+  is_set(apex, "a1.,a2.,c.");
+  is_set(parent, "a1.,a2.,c.");
+  end();
+}
+
+/* And on the way back the other may be down. */
+Test(migrate, back_without_the_new_one) {
+  begin();
+  run_until(MIGRATE_WAIT_IN);
+  migrate_turn(&s, true);
+  cr_assert(!migrate_set_down(&s, "a"));
+  cr_assert(migrate_set_down(&s, "b"));
+  cr_assert_str_eq(run_all(), "apex=b1. parent=b1. wait300 ");
+  is_set(apex, "a1.,a2.,c.");
+  is_set(parent, "a1.,a2.,c.");
+  end();
+}
+
+/* Until it was written it told older NS records: the wait begins again. */
+Test(migrate, one_that_is_there_again) {
+  static const enum migrate_phase phases[] = {MIGRATE_WAIT_IN, MIGRATE_WAIT_OUT};
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+    char log[TEXT] = "";
+    begin();
+    run_until(MIGRATE_APEX_IN);
+    cr_assert(migrate_set_down(&s, "c"));
+    run_until(phases[i]);
+    now += 150000;
+    migrate_rejoin(&s, "c", now);
+    cr_assert(!migrate_is_down(&s, "c"));
+    cr_assert(step(log));
+    cr_assert_str_eq(log, "wait200 ");
+    end();
+  }
+  begin();
+  cr_assert(migrate_set_down(&s, "a"));
+  run_until(MIGRATE_VERIFY);
+  migrate_rejoin(&s, "a", now);
+  cr_assert(strstr(run_all(), "fill verify apex+b1. wait10 apex+b2. parent+b1. "));
+  is_set(apex, "b1.,b2.,c.");
+  end();
+}
+
+/* Nobody is there who could tell of the apex: it counts as it was. */
+Test(migrate, an_apex_that_nobody_tells) {
+  char why[MIGRATE_WHY] = "";
+  bool changed;
+  begin();
+  run_until(MIGRATE_FILL);
+  struct migrate_view view = view_now();
+  view.apex = (struct migrate_seen){0};
+  cr_assert(!migrate_note(&s, &view, &changed, why));
+  cr_assert(migrate_set_down(&s, "a"));
+  cr_assert(migrate_note(&s, &view, &changed, why), "%s", why);
+  is_set(s.apex, "a1.,a2.,c.");
+  /* And the zone that was filled names its own. */
+  put(&apex, "b1.,b2.,c.");
+  s.phase = MIGRATE_VERIFY;
+  cr_assert(note(why), "%s", why);
+  is_set(s.apex, "b1.,b2.,c.");
   end();
 }
 
@@ -340,11 +444,31 @@ Test(migrate, damaged_states_are_refused) {
     const char *key;
     const char *value; /* JSON; NULL: missing */
   } cases[] = {
-      {"v", "2"},           {"zone", "\"a..b\""}, {"zone", NULL},        {"from", "\"\""},
-      {"from", "\"b\""},    {"to", "\"x/../y\""}, {"phase", "\"fly\""},  {"old", "[]"},
-      {"old", "[\"b1.\"]"}, {"new", "[1]"},       {"others", "{}"},      {"apex", "[]"},
-      {"parent", "[]"},     {"changed", "-1"},    {"changed", "1e3"},    {"apex_ttl", "2147483648"},
-      {"settle", "\"1\""},  {"back", "0"},        {"parents", "[\"\"]"}, {"parents", NULL},
+      {"v", "2"},
+      {"zone", "\"a..b\""},
+      {"zone", NULL},
+      {"from", "\"\""},
+      {"from", "\"b\""},
+      {"to", "\"x/../y\""},
+      {"phase", "\"fly\""},
+      {"old", "[]"},
+      {"old", "[\"b1.\"]"},
+      {"new", "[1]"},
+      {"others", "{}"},
+      {"apex", "[]"},
+      {"parent", "[]"},
+      {"changed", "-1"},
+      {"changed", "1e3"},
+      {"apex_ttl", "2147483648"},
+      {"settle", "\"1\""},
+      {"back", "0"},
+      {"parents", "[\"\"]"},
+      {"parents", NULL},
+      {"down", "{}"},
+      {"down", "[1]"},
+      {"down", "[\"b\"]"},
+      {"down", "[\"c\",\"c\"]"},
+      {"down", "[\"a/b\"]"},
   };
   begin();
   s.phase = MIGRATE_APEX_IN;
