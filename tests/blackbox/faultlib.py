@@ -86,7 +86,7 @@ class Faults:
         self._lock = threading.Lock()
         self._process, self._started = None, threading.Event()
 
-    def run(self, *args, fault=None):
+    def run(self, *args, fault=None, deadline=sluicelib.DEADLINE):
         """`sluice ARGS` with this fault; the requests are counted from 0 again."""
         with self._lock:
             self.requests = []
@@ -96,7 +96,7 @@ class Faults:
                               stderr=subprocess.PIPE, text=True, env=sluicelib.environment()) as self._process:
             self._started.set()
             try:
-                stdout, stderr = self._process.communicate(timeout=sluicelib.DEADLINE)
+                stdout, stderr = self._process.communicate(timeout=deadline)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 raise

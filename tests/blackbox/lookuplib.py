@@ -45,17 +45,20 @@ class Lookups:
         self.decide = lambda label, name, rdtype: None
         self.count, self.met = 0, []  # of this run: (label, name, rdtype, mode)
         self.fates, self.first = {}, {}
+        self.asked = {}  # octets of a question -> (name, rdtype)
 
     def begin(self, decide):
         with self.lock:
             self.decide, self.count, self.met = decide, 0, []
             self.fates.clear()
 
-    def meet(self, label, query, tcp):
-        """(mode, which repetition of the question)."""
-        question = query.question[0]
-        name, rdtype = question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype)
-        key = label, query.id, name, rdtype
+    def meet(self, label, wire, tcp):
+        """(mode, which repetition of the question, a list for what is held back)."""
+        if wire[12:] not in self.asked:
+            question = dns.message.from_wire(wire).question[0]
+            self.asked[wire[12:]] = question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype)
+        name, rdtype = self.asked[wire[12:]]
+        key = label, wire[:2], name, rdtype
         with self.lock:
             if key not in self.fates:
                 self.count += 1
@@ -79,8 +82,10 @@ class Proxy:
         self.streams = socket.create_server(self.listen)
         self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.datagrams.bind(self.listen)
-        self.open = True
-        for run in (self.accept, self.receive):
+        self.open, self.peers = True, {}
+        self.up = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.up.connect(self.target)
+        for run in (self.accept, self.receive, self.hand_back):
             threading.Thread(target=run, daemon=True).start()
 
     def close(self):
@@ -94,7 +99,29 @@ class Proxy:
             wire, peer = self.datagrams.recvfrom(65535)
             if not self.open:
                 return
-            threading.Thread(target=self.answer_datagram, args=(wire, peer), daemon=True).start()
+            fate = self.lookups.meet(self.label, wire, False)
+            if fate[0] is None and (self.label, wire[12:]) in self.lookups.first:
+                self.peers[wire[:2]] = peer
+                self.send_up(wire)
+            else:
+                threading.Thread(target=self.answer_datagram, args=(wire, peer, *fate), daemon=True).start()
+
+    def send_up(self, wire):
+        try:
+            self.up.send(wire)
+        except OSError:
+            pass  # it does not listen; this is lost
+
+    def hand_back(self):
+        """Answers to what met no fault."""
+        while self.open:
+            try:
+                reply = self.up.recv(65535)
+            except OSError:
+                continue  # the same
+            peer = self.peers.pop(reply[:2], None)
+            if peer:
+                self.datagrams.sendto(reply, peer)
 
     def accept(self):
         while True:
@@ -105,13 +132,12 @@ class Proxy:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def upstream(self, wire):
-        """What the name server answers, by UDP; remembers the first one to each question."""
+        """What the name server answers, by UDP."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.settimeout(5)
             sock.connect(self.target)
             sock.send(wire)
-            reply = sock.recv(65535)
-        return reply
+            return sock.recv(65535)
 
     def made(self, query, mode):
         """Answers that need no name server."""
@@ -139,9 +165,8 @@ class Proxy:
         wrong.id = query.id ^ 1
         return [reply.to_wire(), wrong.to_wire(), query.to_wire(), b"x"]
 
-    def answer_datagram(self, wire, peer):
+    def answer_datagram(self, wire, peer, mode, number, held):
         query = dns.message.from_wire(wire)
-        mode, number, held = self.lookups.meet(self.label, query, False)
         if mode == "silent" or (mode == "lost" and number == 1):
             return
         if mode in ("empty", "lame", "upward", "garbage", "SERVFAIL", "REFUSED", "NOTIMP") or (mode or "").startswith("tc"):
@@ -175,7 +200,7 @@ class Proxy:
     def answer_stream(self, client, message):
         """False: the connection ends."""
         query = dns.message.from_wire(message[2:])
-        mode, _, _ = self.lookups.meet(self.label, query, True)
+        mode, _, _ = self.lookups.meet(self.label, message[2:], True)
         if mode == "tc-reset":
             faultlib.reset_on_close(client)
             return False

@@ -91,10 +91,15 @@ class Run(migrate_faults_network.Run):
         """One run of the command, which has to repeat what fails."""
         fault = Some(self.world, modes, of, most=2)
         fault.begin(None)
-        done = self.world.go(*words, fault=fault)
-        assert done.returncode == 0, (self.world.lookups.met, done.stdout, done.stderr)
+        done, out = None, ""
+        for _ in range(3):  # a machine that is very busy may lose what nothing was done to
+            done = self.world.go(*words, fault=fault)
+            out, words = out + done.stdout, ()
+            if done.returncode != 3:
+                break
+        assert done.returncode == 0, (self.world.lookups.met, out, done.stderr)
         self.met += len(self.world.lookups.met)
-        assert "tries again" in done.stdout, (self.world.lookups.met, done.stdout)
+        assert "tries again" in out, (self.world.lookups.met, out)
         self.world.lookups.begin(lambda *what: None)
 
 
@@ -121,18 +126,26 @@ def every(folder, mode, of):
 WRONG = ("SERVFAIL", "REFUSED", "upward", "lame", "garbage", "tc-garbage")
 
 
+def refused(world, text, *words):
+    """The command stops for this reason (a busy machine may have others, before) and changes nothing."""
+    for _ in range(5):
+        before = world.dump()
+        done = world.go(*words)
+        assert done.returncode == 1 and world.dump() == before, (done.stdout, done.stderr)
+        if text in done.stderr:
+            return
+    raise AssertionError((text, done.stderr))
+
+
 def begins_never(world):
     """With DS records in the parent zone, whatever its name servers say when they are asked for them."""
     world.parent.update("example.", lambda m: m.add(ZONE, 1, "DS", "1 13 2 " + "ab" * 32))
     for mode in WRONG:
         world.lookups.begin(lambda label, name, rdtype, m=mode: m if rdtype == "DS" else None)
-        before = world.dump()
-        done = world.go("--once", *words_of("pdns", "knot"))
+        refused(world, "the parent zone: the name server", "--once", *words_of("pdns", "knot"))
         assert world.lookups.met, mode
-        assert done.returncode == 1 and "the parent zone: the name server" in done.stderr, (mode, done.stderr)
-        assert world.dump() == before
     world.lookups.begin(lambda *what: None)
-    assert "DS records" in world.go("--once", *words_of("pdns", "knot")).stderr
+    refused(world, "DS records", "--once", *words_of("pdns", "knot"))
     world.parent.update("example.", lambda m: m.delete(ZONE, "DS"))
 
 
@@ -144,10 +157,8 @@ def deletes_never(world, run):
     world.parent.update("example.", lambda m: m.add(ZONE, 1, "NS", NAMES["pdns"][0]))
     for mode in (*WRONG, "empty", None):
         world.lookups.begin(lambda label, name, rdtype, m=mode: m if label == "parent" else None)
-        done = world.go("--delete-old")
-        assert done.returncode == 1, (mode, done.stdout, done.stderr)
         text = {"empty": "no delegation", None: "still is a name server"}.get(mode, "the parent zone: the name server")
-        assert text in done.stderr, (mode, done.stderr)
+        refused(world, text, "--delete-old")
         assert world.servers["pdns"].api("GET", f"/zones/{ZONE}")[0] == 200
 
 

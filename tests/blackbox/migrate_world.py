@@ -112,7 +112,7 @@ class Asker(threading.Thread):
         super().__init__(daemon=True)
         self.address, self.wrong, self.count, self.over = address, [], 0, threading.Event()
         self.seen = collections.Counter()
-        self.late, self.pause = [], 0.004
+        self.late, self.pause, self.tries = [], 0.004, 3
 
     def judge(self, name, rdtype, reply):
         data = sorted(sluicelib.rdata(reply))
@@ -129,12 +129,12 @@ class Asker(threading.Thread):
         """As a stub resolver does, which asks again when a datagram seems lost."""
         query = sluicelib.make_query(name, rdtype)
         query.flags |= dns.flags.RD
-        for last in (False, False, True):
+        for number in range(self.tries):
             try:
                 return dns.query.udp(query, self.address, timeout=5)
             except dns.exception.Timeout:
                 self.late.append(f"{time.strftime('%T')} {self.address} {name} {rdtype}")
-                if last:
+                if number == self.tries - 1:
                     raise
         raise AssertionError
 
@@ -361,8 +361,8 @@ zone "." {{ type hint; file "{hints}"; }};
         assert len(set(out)) == 1, out
         return list(out[0])
 
-    def asking(self, pause=0.004):
-        return Asking(self, pause)
+    def asking(self, pause=0.004, tries=3):
+        return Asking(self, pause, tries)
 
     def close(self):
         for process in self.resolvers:
@@ -381,13 +381,13 @@ zone "." {{ type hint; file "{hints}"; }};
 class Asking:
     """Within it, both resolvers are asked all the time; every answer must be of the model."""
 
-    def __init__(self, world, pause):
-        self.world, self.pause = world, pause
+    def __init__(self, world, pause, tries):
+        self.world, self.pause, self.tries = world, pause, tries
 
     def __enter__(self):
         self.askers = [Asker(a) for a in RESOLVERS.values()]
         for asker in self.askers:
-            asker.pause = self.pause
+            asker.pause, asker.tries = self.pause, self.tries
             asker.start()
         return self
 
