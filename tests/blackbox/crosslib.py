@@ -353,8 +353,10 @@ class Sluice:
         return {layer: "exact" for layer in LAYERS}
 
     def status_grade(self, model, facts):
-        if self.health == "pushed" or not model.health:
+        if self.health == "pushed":
             return "exact"
+        if not model.health:  # what is set by hand has no check that could find it
+            return "exact" if all(facts.forced.values()) else "approximate"
         return self.own_grade(model, facts) if self.health == "own" else "lost"
 
     @staticmethod

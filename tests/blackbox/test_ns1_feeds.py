@@ -94,6 +94,31 @@ def feed_of(world, rdata, key=KEY):
     return next((s, feed) for s, feeds in world.sim.feeds.items() if feed in feeds)
 
 
+# ---- no pushing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("health", ["none", "own"])
+def test_health_that_does_not_arrive_is_told(make, health):
+    """Checks that do not count there are a loss; so is health that was set by hand, where it says down."""
+    world = make()
+
+    def status(text):
+        world.write(text + "providers: {dns-b: {allow_loss: [status]}}\n")
+        defaults = world.folder / "config/defaults.yaml"
+        defaults.write_text(defaults.read_text(encoding="ascii").replace("secret: dns-b", f"secret: dns-b, health: {health}"),
+                            encoding="ascii")
+        plan = world.sync("plan", "--allow-ns-change")
+        return plan["providers"][0]["domains"][NAME]["fidelity"]["status"]
+
+    unchecked = DOMAIN.replace("health: {type: tcp, port: 80}\n", "")
+    assert status(DOMAIN)["grade"] == "lost"
+    assert status(unchecked)["grade"] == "exact"
+    world.health(("one", True, False))
+    told = status(unchecked)
+    assert told["grade"] == "approximate" and "by hand" in told["why"]
+    assert status(DOMAIN)["grade"] == "lost"
+
+
 # ---- pushing --------------------------------------------------------------------------------------
 
 

@@ -142,14 +142,22 @@ static bool judge_loss(struct sync_target *t, size_t d) {
   return true;
 }
 
-/* `health: none`: the provider's kind sees no checks, so it cannot tell that they do not count. */
-static void judge_none(const struct sync_domain *d, struct provider_fidelity *f) {
-  if (json_object_size(d->domain->health) == 0)
-    return;
-  f->grade[LAYER_STATUS] = FIDELITY_LOST;
+static void set_status(struct provider_fidelity *f, enum provider_grade grade, const char *why) {
+  f->grade[LAYER_STATUS] = grade;
   f->error[LAYER_STATUS] = 1;
-  snprintf(f->why[LAYER_STATUS], sizeof f->why[LAYER_STATUS],
-           "its setting `health: none`: endpoints that are down stay");
+  snprintf(f->why[LAYER_STATUS], sizeof f->why[LAYER_STATUS], "%s", why);
+}
+
+/* What the provider's kind does not see, where health is not pushed: checks that do not count
+ * (`none`), and health that was set by hand without any check. */
+static void judge_health(const struct sync_domain *d, bool none, struct provider_fidelity *f) {
+  bool checks = json_object_size(d->domain->health) > 0;
+  if (none && checks)
+    set_status(f, FIDELITY_LOST, "its setting `health: none`: endpoints that are down stay");
+  for (uint32_t i = 0; !checks && d->status && i < d->domain->steer->endpoint_count; i++)
+    if (d->status[i].health4 == HEALTH_DOWN || d->status[i].health6 == HEALTH_DOWN)
+      set_status(f, FIDELITY_APPROX,
+                 "health that is set by hand does not reach it; set the provider's health: pushed");
 }
 
 static bool compile(struct sync_target *t, void *self) {
@@ -168,8 +176,8 @@ static bool compile(struct sync_target *t, void *self) {
     };
     if (!t->provider->kind->compile(self, &domain, &t->desired, &t->fidelity[i], &t->error))
       return false;
-    if (none)
-      judge_none(d, &t->fidelity[i]);
+    if (!pushed)
+      judge_health(d, none, &t->fidelity[i]);
     if (!judge_loss(t, i))
       return provider_fail(&t->error, PROVIDER_LOCAL, "%s: out of memory", t->provider->name);
   }
