@@ -2,7 +2,6 @@
 #include "tools/health_client.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "tools/cli.h"
 #include "tools/client.h"
@@ -38,27 +37,6 @@ int health_call(const char *path, json_t *request, json_t **reply) {
     *reply = NULL;
   }
   return status;
-}
-
-const char *health_span(double seconds, char out[HEALTH_TIME]) {
-  long long s = seconds > 0 && seconds < 1e15 ? (long long)seconds : 0;
-  if (s >= 86400)
-    snprintf(out, HEALTH_TIME, "%lld d %lld h", s / 86400, s / 3600 % 24);
-  else if (s >= 3600)
-    snprintf(out, HEALTH_TIME, "%lld h %lld min", s / 3600, s / 60 % 60);
-  else if (s >= 60)
-    snprintf(out, HEALTH_TIME, "%lld min", s / 60);
-  else
-    snprintf(out, HEALTH_TIME, "%lld s", s);
-  return out;
-}
-
-const char *health_utc(json_int_t when, char out[HEALTH_TIME]) {
-  time_t t = (time_t)when;
-  struct tm tm;
-  if (!gmtime_r(&t, &tm) || !strftime(out, HEALTH_TIME, "%Y-%m-%d %H:%M:%S UTC", &tm))
-    snprintf(out, HEALTH_TIME, "%lld", (long long)when);
-  return out;
 }
 
 const char *health_text(const json_t *object, const char *key, const char *otherwise) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client side of the checker's control socket (protocol: healthcheck/control.h), and how times
- * are shown beside checks.
+ * The client side of the checker's control socket (protocol: healthcheck/control.h), and how
+ * checks are shown.
  */
 #ifndef SLUICE_TOOLS_HEALTH_CLIENT_H
 #define SLUICE_TOOLS_HEALTH_CLIENT_H
@@ -18,14 +18,6 @@ const char *health_socket(const char *given, const char *settings);
 
 /* As client_call(), to the checker at that path. */
 int health_call(const char *path, json_t *request, json_t **reply);
-
-enum { HEALTH_TIME = 48 };
-
-/* "12 s", "5 min", "3 h 2 min", "4 d 1 h". */
-const char *health_span(double seconds, char out[HEALTH_TIME]);
-
-/* "since 2026-11-30 01:12:01 UTC". */
-const char *health_utc(json_int_t when, char out[HEALTH_TIME]);
 
 /* The text of a member, or `otherwise`. */
 const char *health_text(const json_t *object, const char *key, const char *otherwise);

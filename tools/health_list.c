@@ -8,6 +8,7 @@
 #include "tools/health.h"
 #include "tools/health_client.h"
 #include "tools/machine.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { INDENT = 9, USERS_SHOWN = 5, WHAT = 300 };
@@ -18,15 +19,15 @@ static double since_now(json_int_t when) {
 
 /* "connect refused, 3 s ago; next probe in 7.2 s" */
 static void print_result(const json_t *check) {
-  char ago[HEALTH_TIME] = "not probed yet";
-  char next[HEALTH_TIME] = "being probed now";
-  char span[HEALTH_TIME];
+  char ago[TIMES_TEXT] = "not probed yet";
+  char next[TIMES_TEXT] = "being probed now";
+  char span[TIMES_TEXT];
   const json_t *last = json_object_get(check, "last");
   const json_t *due = json_object_get(check, "next_ms");
   const char *why = health_text(check, "why", NULL);
   if (json_is_object(last))
     snprintf(ago, sizeof ago, "%.30s ago",
-             health_span(since_now(json_integer_value(json_object_get(last, "at"))), span));
+             times_span(since_now(json_integer_value(json_object_get(last, "at"))), span));
   else if (why)
     snprintf(ago, sizeof ago, "before the checker started");
   if (json_is_integer(due))
@@ -57,17 +58,17 @@ static const char *state_word(const json_t *check) {
 
 static void print_check(const json_t *check) {
   char what[WHAT];
-  char utc[HEALTH_TIME];
-  char span[HEALTH_TIME];
+  char utc[TIMES_TEXT];
+  char span[TIMES_TEXT];
   json_int_t since = json_integer_value(json_object_get(check, "since"));
   health_what(check, what, sizeof what);
   wrap_print(state_word(check), INDENT, "%s, %s", health_text(check, "target", "?"), what);
-  wrap_print("", INDENT, "since %s (%s)", health_utc(since, utc),
-             health_span(since_now(since), span));
+  wrap_print("", INDENT, "since %s (%s)", times_utc(since, utc),
+             times_span(since_now(since), span));
   if (json_is_true(json_object_get(check, "held"))) {
     double left = (double)json_integer_value(json_object_get(check, "held_ms")) / 1000;
     wrap_print("", INDENT, "HELD DOWN by damping for %s more: it changed too often",
-               health_span(left, span));
+               times_span(left, span));
   }
   print_result(check);
   print_users(check);

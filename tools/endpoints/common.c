@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "tools/endpoints/show.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 
 enum { REASON_MAX = 1024, AS_MAX = 255 };
 

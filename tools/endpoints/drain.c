@@ -9,7 +9,7 @@
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
 #include "tools/endpoints/draining.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { HISTORY = 1000, CAUSE = DRAINING_PATTERN + 16, ITEM = 2, BELOW = 4, CANDIDATES = 100000 };

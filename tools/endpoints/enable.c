@@ -4,7 +4,7 @@
 
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { MAX_ENDPOINTS = 1000 };

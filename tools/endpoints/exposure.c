@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "tools/endpoints/common.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { ITEM = 2, NAME_WIDTH = 36, EXPECTED = 64 };

@@ -4,7 +4,7 @@
 
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 
 struct forcing {
   const char *endpoint;

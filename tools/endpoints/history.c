@@ -6,7 +6,7 @@
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
 #include "tools/endpoints/show.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { LIMIT = 20, LIMIT_MAX = 100000, ITEM = 2, BELOW = 4 };

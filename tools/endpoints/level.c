@@ -7,9 +7,9 @@
 
 #include "tools/cli.h"
 #include "tools/client.h"
-#include "tools/endpoints/times.h"
 #include "tools/sync/lock.h"
 #include "tools/sync/run.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 #include "zones/domain_list.h"
 

@@ -6,8 +6,8 @@
 #include "tools/endpoints/change.h"
 #include "tools/endpoints/common.h"
 #include "tools/endpoints/setting.h"
-#include "tools/endpoints/times.h"
 #include "tools/endpoints/weights.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { MAX_ARGS = 10000, LEVEL_MAX = 65535 };

@@ -7,7 +7,7 @@
 
 #include "steering/layers.h"
 #include "tools/cli.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 /* Columns of the table; what is too wide for its column goes on in the next line. */

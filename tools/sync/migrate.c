@@ -8,10 +8,10 @@
 #include "base/fs.h"
 #include "tools/cli.h"
 #include "tools/client.h"
-#include "tools/endpoints/times.h"
 #include "tools/machine.h"
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 struct flags {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "tools/cli.h"
-#include "tools/endpoints/times.h"
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum { TEXT = 2048, SET = 1024, INDENT = 13 };

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "tools/cli.h"
-#include "tools/endpoints/times.h"
 #include "tools/sync/migrate.h"
 #include "tools/sync/nameset.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum {

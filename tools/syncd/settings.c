@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "base/fs.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 #include "zones/yaml_tree.h"
 
 enum { CHECK_MOST_S = 7 * 86400 };

@@ -4,7 +4,7 @@
 
 #include "state_fixture.h"
 #include "tools/endpoints/effect.h"
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 
 static struct effect_entry *entry(struct effect *effect, size_t region, size_t i) {
   return &effect->regions[region].entries[i];

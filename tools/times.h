@@ -2,8 +2,8 @@
 /*
  * Times as people read and write them.  Pure, but for the caller's clock.
  */
-#ifndef SLUICE_TOOLS_ENDPOINTS_TIMES_H
-#define SLUICE_TOOLS_ENDPOINTS_TIMES_H
+#ifndef SLUICE_TOOLS_TIMES_H
+#define SLUICE_TOOLS_TIMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

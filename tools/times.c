@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/endpoints/times.h"
+#include "tools/times.h"
 
 #include <stdio.h>
 #include <string.h>
