@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "healthcheck/check.h"
 #include "base/tls_trust.h"
+#include "healthcheck/check.h"
 
 /* Our own grounds for ending an exchange. */
 enum http_stop {
