@@ -57,7 +57,7 @@ class Secondary:
 
     def wait_serial(self, serial):
         serverlib.wait_for(lambda: self.serial() == serial,
-                           f"serial {serial}; the log is:\n{self.server.log}")
+                           lambda: f"serial {serial}; the log is:\n{self.server.log}")
 
     def wait_status(self, **wanted):
         def is_so():
@@ -136,10 +136,11 @@ def notify(server, zone=ZONE, source=HOST, tcp=False, serial=None):
 
 
 class Script:
-    """A primary with a serial, and a function that carries out the transfer."""
+    """A primary with a serial, and a function that carries out the transfer.  It is asked at once, so what it
+    is to send first must be given here."""
 
-    def __init__(self, mine, serial=1, **soa_options):
-        self.serial, self.send, self.soa_options = serial, None, soa_options
+    def __init__(self, mine, serial=1, send=None, **soa_options):
+        self.serial, self.send, self.soa_options = serial, send, soa_options
         self.asked = []
         self.primary = primaries.Scripted(mine.primary_port, self.answer_soa, self.transfer)
 

@@ -226,7 +226,7 @@ def test_a_broken_transfer_leaves_the_old_zone(secondary, broken):
     try:
         mine.wait_serial(1)
         files = {p.name: p.read_bytes() for p in mine.image().parent.iterdir()}
-        script.serial, script.send = 2, broken
+        script.send, script.serial = broken, 2
         assert notify(mine.server) == "NOERROR"
         serverlib.wait_for(lambda: mine.status()["error"] and not mine.status()["busy"],
                            f"a failed transfer: {mine.server.log}")
@@ -255,7 +255,7 @@ def test_changes_that_do_not_fit_lead_to_the_whole_zone(secondary):
             sock.sendall(framed(answer(wire, *script.zone((f"new.{ZONE}", 1, "A", "192.0.2.9")))))
     try:
         mine.wait_serial(1)
-        script.serial, script.send = 2, send
+        script.send, script.serial = send, 2
         notify(mine.server)
         mine.wait_serial(2)
         assert script.asked == ["AXFR", "IXFR", "AXFR"]
