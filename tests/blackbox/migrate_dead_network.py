@@ -164,7 +164,7 @@ def alone(folder):
         serverlib.wait_for(lambda: world.delegation() == sorted(NAMES["knot"]) or process.poll() is not None, "Knot")
         wait_resolved(world)
         with world.asking() as asking:
-            out, _ = process.communicate(timeout=sluicelib.DEADLINE)
+            out, _ = process.communicate(timeout=3 * sluicelib.DEADLINE)
             assert process.returncode == 0, out
             check_left(world, NAMES["knot"], ("knot",))
             assert grave.calls == 0 and (ZONE, "SOA") not in grave.questions, grave.questions[:9]
@@ -210,7 +210,7 @@ def middle(folder, phase):
             wait_resolved(world)
             askers = world.asking()
             askers.__enter__()
-        out, _ = process.communicate(timeout=sluicelib.DEADLINE)
+        out, _ = process.communicate(timeout=3 * sluicelib.DEADLINE)
         assert process.returncode == 0, out
         check_left(world, NAMES["knot"], ("knot",))
         nobody_asks(world, askers)

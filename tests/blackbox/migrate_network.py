@@ -162,7 +162,7 @@ def until(world, phase, *words):
         assert world_phase(world) == phase, process.communicate()[0]
     finally:
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=sluicelib.DEADLINE)
+        out, _ = process.communicate(timeout=3 * sluicelib.DEADLINE)
     assert process.returncode == 3 and "interrupted at" in out, out
     return out
 

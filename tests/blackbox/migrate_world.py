@@ -304,7 +304,7 @@ zone "." {{ type hint; file "{hints}"; }};
                           sluicelib.Process("named", "-4", "-g", "-n", "1", "-c", folder / "named.conf", cwd=folder)]
         for name, address, process in zip(RESOLVERS, RESOLVERS.values(), self.resolvers):
             try:
-                serverlib.wait_for(lambda a=address: self.resolves(a), name, timeout=20)
+                serverlib.wait_for(lambda a=address: self.resolves(a), name)
             except AssertionError:
                 print(process.log)
                 raise
@@ -327,7 +327,7 @@ zone "." {{ type hint; file "{hints}"; }};
 
     def sync(self, *words, status=0):
         try:
-            done = sluicelib.sluice(*self.argv(*words), status=status, timeout=60)
+            done = sluicelib.sluice(*self.argv(*words), status=status, timeout=3 * sluicelib.DEADLINE)
         except subprocess.TimeoutExpired as error:
             print((error.stdout or b"").decode(), (error.stderr or b"").decode())
             raise
