@@ -9,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/deploy.h"
 #include "tools/machine.h"
+#include "tools/times.h"
 #include "tools/wrap.h"
 
 enum {
@@ -17,7 +18,6 @@ enum {
   INDENT = 11,
   ITEM = 2,
   BELOW = 4,
-  TIME_TEXT = 48,
   OVERRIDE_SIZE = 320,
   SYNCD_WAIT = 3,
   SYNCD_GRACE = 5, /* seconds */
@@ -32,40 +32,16 @@ static const char *string(const json_t *object, const char *key, const char *oth
   return text && *text ? text : otherwise;
 }
 
-/* ---- times ---------------------------------------------------------------------------------- */
-
-/* "3 d 2 h", "5 min", "12 s": the two largest units that matter. */
-static const char *span(double seconds, char out[TIME_TEXT]) {
-  long long s = seconds > 0 && seconds < 1e15 ? (long long)seconds : 0;
-  if (s >= 86400)
-    snprintf(out, TIME_TEXT, "%lld d %lld h", s / 86400, s / 3600 % 24);
-  else if (s >= 3600)
-    snprintf(out, TIME_TEXT, "%lld h %lld min", s / 3600, s / 60 % 60);
-  else if (s >= 60)
-    snprintf(out, TIME_TEXT, "%lld min", s / 60);
-  else
-    snprintf(out, TIME_TEXT, "%lld s", s);
-  return out;
-}
-
-static const char *utc(long long when, char out[TIME_TEXT]) {
-  time_t t = (time_t)when;
-  struct tm tm;
-  if (!gmtime_r(&t, &tm) || !strftime(out, TIME_TEXT, "%Y-%m-%d %H:%M:%S UTC", &tm))
-    snprintf(out, TIME_TEXT, "%lld", when);
-  return out;
-}
-
 /* How long ago; "0 s" for what a clock that differs puts into the future. */
-static const char *ago(long long when, char out[TIME_TEXT]) {
-  return span((double)time(NULL) - (double)when, out);
+static const char *ago(long long when, char out[TIMES_TEXT]) {
+  return times_span((double)time(NULL) - (double)when, out);
 }
 
 /* ---- the parts, what matters most first ------------------------------------------------------ */
 
 static void print_serving(const json_t *reply) {
-  char up[TIME_TEXT];
-  char since[TIME_TEXT];
+  char up[TIMES_TEXT];
+  char since[TIMES_TEXT];
   const json_t *zones = json_object_get(json_object_get(reply, "build"), "zones");
   size_t secondary = json_array_size(json_object_get(reply, "secondary"));
   long long count = (long long)json_array_size(zones);
@@ -79,21 +55,21 @@ static void print_serving(const json_t *reply) {
   else
     wrap_print("serving", INDENT, "%lld zone%s, %lld steered name%s%s", count, cli_s(count),
                domains, cli_s(domains), secondary ? ", and secondary zones (below)" : "");
-  wrap_print("up", INDENT, "%s, since %s; pid %lld, %lld worker%s", span((double)uptime, up),
-             utc((long long)time(NULL) - uptime, since), integer(reply, "pid"),
+  wrap_print("up", INDENT, "%s, since %s; pid %lld, %lld worker%s", times_span((double)uptime, up),
+             times_utc((long long)time(NULL) - uptime, since), integer(reply, "pid"),
              integer(reply, "workers"), cli_s(integer(reply, "workers")));
 }
 
 static void print_reload(const json_t *reload) {
-  char when[TIME_TEXT];
-  char since[TIME_TEXT];
+  char when[TIMES_TEXT];
+  char since[TIMES_TEXT];
   if (!json_is_object(reload)) {
     wrap_print("reload", INDENT, "none since the start");
     return;
   }
   long long at = integer(reload, "at");
   const char *warning = string(reload, "warning", NULL);
-  utc(at, when);
+  times_utc(at, when);
   ago(at, since);
   if (!json_is_true(json_object_get(reload, "ok"))) {
     wrap_print("reload", INDENT, "FAILED at %s (%s ago), the older build is served: %s", when,
@@ -105,11 +81,12 @@ static void print_reload(const json_t *reload) {
 }
 
 static void print_build(const json_t *build) {
-  char when[TIME_TEXT];
+  char when[TIMES_TEXT];
   const char *commit = string(build, "commit", NULL);
   wrap_print("build", INDENT, "%s", string(build, "id", "?"));
   if (commit)
-    wrap_print("commit", INDENT, "%s of %s", commit, utc(integer(build, "commit_time"), when));
+    wrap_print("commit", INDENT, "%s of %s", commit,
+               times_utc(integer(build, "commit_time"), when));
 }
 
 /* "weight 5 (region eu, level 1)", "disabled", "health forced down for IPv6"... */
@@ -130,13 +107,13 @@ static const char *override_text(const json_t *item, char out[OVERRIDE_SIZE]) {
 
 static void print_override(const json_t *item) {
   char text[OVERRIDE_SIZE];
-  char when[TIME_TEXT] = "an unknown time";
-  char since[TIME_TEXT] = "?";
-  char until[TIME_TEXT];
+  char when[TIMES_TEXT] = "an unknown time";
+  char since[TIMES_TEXT] = "?";
+  char until[TIMES_TEXT];
   long long at = integer(item, "set_at");
   long long end = integer(item, "expires_at");
   if (at > 0) {
-    utc(at, when);
+    times_utc(at, when);
     ago(at, since);
   }
   const char *reason = string(item, "reason", NULL);
@@ -145,7 +122,7 @@ static void print_override(const json_t *item) {
              override_text(item, text));
   wrap_print("", BELOW, "by %s%s%s%s, since %s (%s ago)%s%s%s%s", string(item, "who", "somebody"),
              origin ? " (" : "", origin ? origin : "", origin ? ")" : "", when, since,
-             end > 0 ? ", until " : "", end > 0 ? utc(end, until) : "", reason ? ": " : "",
+             end > 0 ? ", until " : "", end > 0 ? times_utc(end, until) : "", reason ? ": " : "",
              reason ? reason : "");
 }
 
@@ -170,7 +147,7 @@ static void print_overrides(const json_t *reply) {
 }
 
 static void print_health(const json_t *health) {
-  char text[TIME_TEXT];
+  char text[TIMES_TEXT];
   const json_t *age = json_object_get(health, "age");
   bool known = json_is_number(age);
   const char *what = json_is_true(json_object_get(health, "connected")) ? "the checker is connected"
@@ -179,29 +156,29 @@ static void print_health(const json_t *health) {
                      : known ? "NO checker is connected; the last known health is used"
                              : "no checker is connected; endpoints never judged count as healthy";
   wrap_print("health", INDENT, "%s%s%s%s", what, known ? ", last heard " : "",
-             known ? span(json_number_value(age), text) : "", known ? " ago" : "");
+             known ? times_span(json_number_value(age), text) : "", known ? " ago" : "");
   const char *error = string(health, "error", NULL);
   if (error != NULL)
     wrap_print("", INDENT, "%s: %s", string(health, "socket", "?"), error);
 }
 
 static void print_geo(const json_t *geo) {
-  char text[TIME_TEXT];
-  char when[TIME_TEXT];
+  char text[TIMES_TEXT];
+  char when[TIMES_TEXT];
   if (!json_is_object(geo)) {
     wrap_print("location", INDENT, "no database: only `net:` atoms and `global` place clients");
     return;
   }
   const json_t *age = json_object_get(geo, "age");
   if (json_is_number(age))
-    wrap_print("location", INDENT, "%s old (of %s)%s", span(json_number_value(age), text),
-               utc(integer(geo, "build_epoch"), when),
+    wrap_print("location", INDENT, "%s old (of %s)%s", times_span(json_number_value(age), text),
+               times_utc(integer(geo, "build_epoch"), when),
                json_is_false(json_object_get(geo, "ipv6")) ? ", IPv4 only" : "");
   wrap_print(json_is_number(age) ? "" : "location", INDENT, "%s", string(geo, "path", "?"));
 }
 
 static void print_secondary(const json_t *zone) {
-  char text[TIME_TEXT];
+  char text[TIMES_TEXT];
   const json_t *refreshed = json_object_get(zone, "refreshed");
   const json_t *serial = json_object_get(zone, "serial");
   const char *error = string(zone, "error", NULL);
@@ -268,8 +245,8 @@ static void print_listen(const char *label, const json_t *list) {
 }
 
 static void print_tls(const json_t *tls) {
-  char when[TIME_TEXT];
-  char left[TIME_TEXT];
+  char when[TIMES_TEXT];
+  char left[TIMES_TEXT];
   if (!json_is_object(tls))
     return;
   long long expires = integer(tls, "expires");
@@ -277,7 +254,7 @@ static void print_tls(const json_t *tls) {
   const char *warning = string(tls, "warning", NULL);
   print_listen("TLS", json_object_get(tls, "listen"));
   wrap_print("", INDENT, "certificate %s %s (%s%s)", seconds < 0 ? "EXPIRED at" : "good until",
-             utc(expires, when), span((double)(seconds < 0 ? -seconds : seconds), left),
+             times_utc(expires, when), times_span((double)(seconds < 0 ? -seconds : seconds), left),
              seconds < 0 ? " ago" : "");
   wrap_print("", INDENT, "%s", string(tls, "certificate", "?"));
   if (warning)
@@ -318,7 +295,7 @@ static void add_providers(json_t *reply, const char *settings) {
 
 /* What is well, and still worth a line. */
 static void print_notes(const json_t *item) {
-  char when[TIME_TEXT];
+  char when[TIMES_TEXT];
   const json_t *drift = json_object_get(item, "drift");
   long long waiting = integer(item, "waiting");
   long long checked = integer(item, "checked");
@@ -349,8 +326,8 @@ static bool is_behind(const json_t *item) {
 }
 
 static void print_provider(const json_t *item) {
-  char when[TIME_TEXT];
-  char since[TIME_TEXT];
+  char when[TIMES_TEXT];
+  char since[TIMES_TEXT];
   char rest[64] = "";
   long long domains = integer(item, "domains");
   long long zones = integer(item, "zones_behind");
@@ -365,7 +342,8 @@ static void print_provider(const json_t *item) {
   if (zones > 0)
     snprintf(rest, sizeof rest, " and the other records of %lld zone%s", zones, cli_s(zones));
   wrap_print("", ITEM, "%s BEHIND with %lld of %lld steered name%s%s, since %s (%s ago)", name,
-             integer(item, "behind"), domains, cli_s(domains), rest, utc(at, when), ago(at, since));
+             integer(item, "behind"), domains, cli_s(domains), rest, times_utc(at, when),
+             ago(at, since));
   wrap_print("", BELOW, "%s", string(item, "error", "not tried yet"));
   print_notes(item);
 }
