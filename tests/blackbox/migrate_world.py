@@ -287,7 +287,7 @@ server:
   do-not-query-localhost: no
   do-ip6: no
   root-hints: "{hints}"
-  access-control: 127.0.0.0/8 allow
+  access-control: 127.0.0.0/8 allow_snoop
   num-threads: 1
   outgoing-range: 200
 """, encoding="ascii")
