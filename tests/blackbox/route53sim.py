@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulator of Route 53: its API with its limits, and what it would answer.
+"""A simulator of Route 53: its API with its limits, over route53sets.py, and what it would answer (route53answers.py).
 
 Every request's signature (AWS signature version 4) is checked by the rules of AWS, a session token
 included.  Batches are atomic; an alias needs its target; routing policies do not mix on one name and
 type; changes are PENDING until they have been asked for a few times.  An account may hold several
-zones, also of one name.  The evaluator follows AWS's documented rules.
+zones, also of one name.
 """
-import fractions
 import hashlib
 import hmac
 import http.server
@@ -14,138 +13,14 @@ import socket
 import threading
 import urllib.parse
 import xml.etree.ElementTree
-import xml.sax.saxutils
 
-NS = "https://route53.amazonaws.com/doc/2013-04-01/"
+import route53answers
+from route53sets import NS, Error, Set, canonical_name, escape, quoted, sort_key, strip, text
+
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 CREDENTIALS = f"{KEY}:{SECRET}"
 BASE = "/2013-04-01"
 SERVERS = ["ns-1.awsdns-01.org.", "ns-2.awsdns-02.com."]
-TYPES = {"SOA", "A", "TXT", "NS", "CNAME", "MX", "NAPTR", "PTR", "SRV", "SPF", "AAAA", "CAA", "DS", "TLSA", "SSHFP", "SVCB",
-         "HTTPS"}
-
-
-class Error(Exception):
-    def __init__(self, code, message="", status=400):
-        super().__init__(code, message)
-        self.code, self.message, self.status = code, message, status
-
-
-def strip(tree):
-    """Removes the namespace, and tells whether it was the right one."""
-    for node in tree.iter():
-        assert node.tag.startswith("{" + NS + "}"), node.tag
-        node.tag = node.tag.split("}")[1]
-    return tree
-
-
-def text(node, path, otherwise=None):
-    found = node.find(path)
-    return otherwise if found is None else (found.text or "")
-
-
-def quoted(value):
-    return xml.sax.saxutils.escape(str(value))
-
-
-def escape(name):
-    """Names as Route 53 tells them: octal escapes of all but a-z 0-9 - _ ."""
-    return "".join(c if c.isalnum() or c in "-_.\\" else f"\\{ord(c):03o}" for c in name.lower())
-
-
-def canonical_name(name):
-    name = name.lower().replace("*", "\\052")
-    return name if name.endswith(".") else name + "."
-
-
-def sort_key(name):
-    return name.rstrip(".").split(".")[::-1]
-
-
-class Set:
-    """One resource record set."""
-    ORDER = ["Name", "Type", "SetIdentifier", "Weight", "Region", "GeoLocation", "Failover", "MultiValueAnswer", "TTL",
-             "ResourceRecords", "AliasTarget", "HealthCheckId"]
-
-    def __init__(self, node):
-        tags = [child.tag for child in node]
-        if tags != sorted(tags, key=self.ORDER.index):
-            raise Error("InvalidInput", f"order of elements: {tags}")
-        self.name, self.type = canonical_name(text(node, "Name")), text(node, "Type")
-        if self.type not in TYPES:
-            raise Error("InvalidInput", f"Value '{self.type}' at 'changeBatch...type' failed to satisfy constraint")
-        self.identifier = text(node, "SetIdentifier")
-        self.weight = None if text(node, "Weight") is None else int(text(node, "Weight"))
-        self.geo = None
-        if node.find("GeoLocation") is not None:
-            self.geo = {child.tag: child.text for child in node.find("GeoLocation")}
-        self.failover, self.region = text(node, "Failover"), text(node, "Region")
-        self.ttl = None if text(node, "TTL") is None else int(text(node, "TTL"))
-        self.values = [v.text for v in node.findall("ResourceRecords/ResourceRecord/Value")]
-        self.alias = None
-        if node.find("AliasTarget") is not None:
-            self.alias = {child.tag: child.text for child in node.find("AliasTarget")}
-            self.alias["DNSName"] = canonical_name(self.alias["DNSName"])
-        self.health = text(node, "HealthCheckId")
-        self.check()
-
-    @property
-    def key(self):
-        return (self.name, self.type, self.identifier)
-
-    @property
-    def policy(self):
-        return ("weighted" if self.weight is not None else "geo" if self.geo else
-                "failover" if self.failover else "latency" if self.region else "simple")
-
-    def check(self):
-        if len(set(self.values)) < len(self.values):
-            raise Error("InvalidChangeBatch", f"Duplicate Resource Record: '{self.values[0]}'")
-        policies = sum([self.weight is not None, bool(self.geo), bool(self.failover), bool(self.region)])
-        if policies > 1 or (policies == 1) != (self.identifier is not None):
-            raise Error("InvalidInput", "a set has one routing policy, and then an identifier")
-        if self.identifier is not None and not 1 <= len(self.identifier) <= 128:
-            raise Error("InvalidInput", "SetIdentifier")
-        if self.alias and (self.ttl is not None or self.values):
-            raise Error("InvalidInput", "an alias has no TTL")
-        if not self.alias and (self.ttl is None or not self.values):
-            raise Error("InvalidInput", "TTL or values are missing")
-        if self.weight is not None and not 0 <= self.weight <= 255:
-            raise Error("InvalidInput", "Weight")
-        if self.type == "CNAME" and not self.alias and len(self.values) != 1:
-            raise Error("InvalidInput", "several CNAMEs")
-        if self.geo:
-            sub = self.geo.get("SubdivisionCode")
-            if sub and self.geo.get("CountryCode") != "US":
-                raise Error("InvalidInput", "only states of the US")
-            if "ContinentCode" in self.geo and len(self.geo) > 1:
-                raise Error("InvalidInput", "a continent stands alone")
-
-    def __eq__(self, other):
-        return vars(self) == vars(other)
-
-    def xml(self, shuffled=False):
-        out = f"<Name>{escape(self.name)}</Name><Type>{self.type}</Type>"
-        if self.identifier is not None:
-            out += f"<SetIdentifier>{quoted(self.identifier)}</SetIdentifier>"
-        if self.weight is not None:
-            out += f"<Weight>{self.weight}</Weight>"
-        if self.region:
-            out += f"<Region>{self.region}</Region>"
-        if self.geo:
-            out += "<GeoLocation>" + "".join(f"<{k}>{v}</{k}>" for k, v in self.geo.items()) + "</GeoLocation>"
-        if self.failover:
-            out += f"<Failover>{self.failover}</Failover>"
-        if self.ttl is not None:
-            values = self.values[::-1] if shuffled else self.values
-            out += f"<TTL>{self.ttl}</TTL><ResourceRecords>" + "".join(
-                f"<ResourceRecord><Value>{quoted(v)}</Value></ResourceRecord>" for v in values) + "</ResourceRecords>"
-        if self.alias:
-            out += "<AliasTarget>" + "".join(
-                f"<{k}>{escape(v) if k == 'DNSName' else v}</{k}>" for k, v in self.alias.items()) + "</AliasTarget>"
-        if self.health:
-            out += f"<HealthCheckId>{self.health}</HealthCheckId>"
-        return f"<ResourceRecordSet>{out}</ResourceRecordSet>"
 
 
 class Zone:
@@ -154,16 +29,17 @@ class Zone:
         self.sets = {}
 
 
-class Route53:
+class Route53(route53answers.Answers):
+    """An account, served at `url`."""
+
     def __init__(self, zone="e.test.", page=100, pending=1):
+        super().__init__()
         self.zones = {}        # id -> Zone
         self.zone, self.id = zone, self.make_zone(zone).id
         self.page, self.pending = page, pending
         self.checks, self.changes = {}, {}
         self.token = None      # the session token that the credentials need
         self.expired = False   # it is over
-        self.healthy = {}      # health check id -> what its probes say
-        self.probe = lambda config: True  # what they say of others
         self.references = {}   # CallerReference -> id, or None once removed
         self.requests = []     # (method, path, body)
         self.headers = []      # of each request
@@ -369,14 +245,16 @@ class Route53:
         if not 1 <= len(reference) <= 128:
             raise Error("InvalidInput", "CallerReference")
         if any(z.reference == reference for z in self.zones.values()):
-            raise Error("HostedZoneAlreadyExists", "A hosted zone has already been created with the specified caller reference.", 409)
+            raise Error("HostedZoneAlreadyExists",
+                        "A hosted zone has already been created with the specified caller reference.", 409)
         zone = self.make_zone(text(tree, "Name"), reference=reference)
         return 201, (f'<CreateHostedZoneResponse xmlns="{NS}">{self.zone_xml(zone)}{self.note_change()}{self.delegation()}'
                      "</CreateHostedZoneResponse>")
 
     def delete_zone(self, zone):
         if any((s.name, s.type) not in ((zone.name, "NS"), (zone.name, "SOA")) for s in zone.sets.values()):
-            raise Error("HostedZoneNotEmpty", "The specified hosted zone contains non-required resource record sets  and so cannot be deleted.")
+            raise Error("HostedZoneNotEmpty", "The specified hosted zone contains non-required resource record sets  "
+                        "and so cannot be deleted.")
         del self.zones[zone.id]
         return f'<DeleteHostedZoneResponse xmlns="{NS}">{self.note_change()}</DeleteHostedZoneResponse>'
 
@@ -490,7 +368,8 @@ class Route53:
         check = self.checks[number]
         config = "".join(f"<{k}>{quoted(v)}</{k}>" for k, v in check["config"].items())
         return (f"<HealthCheck><Id>{number}</Id><CallerReference>{check['reference']}</CallerReference>"
-                f"<HealthCheckConfig>{config}</HealthCheckConfig><HealthCheckVersion>{check['version']}</HealthCheckVersion></HealthCheck>")
+                f"<HealthCheckConfig>{config}</HealthCheckConfig><HealthCheckVersion>{check['version']}</HealthCheckVersion>"
+                "</HealthCheck>")
 
     def list_checks(self, query):
         items = sorted(self.checks)
@@ -547,60 +426,3 @@ class Route53:
             raise Error("HealthCheckInUse", "a change is still PENDING")
         self.references[self.checks.pop(number)["reference"]] = None
         return f'<DeleteHealthCheckResponse xmlns="{NS}"></DeleteHealthCheckResponse>'
-
-    # ---- answers ----------------------------------------------------------------------------------
-
-    def is_up(self, number):
-        config = self.checks[number]["config"]
-        up = True if config.get("Disabled") == "true" else self.healthy.get(number, self.probe(config))
-        return up != (config.get("Inverted") == "true")
-
-    def is_healthy(self, item):
-        """A record without a check is healthy; an alias that evaluates its target is if any there is."""
-        if item.health and not self.is_up(item.health):
-            return False
-        if item.alias and item.alias["EvaluateTargetHealth"] == "true":
-            return any(self.is_healthy(s) for s in self.of(item.alias["DNSName"], item.type))
-        return True
-
-    def answer(self, name, rdtype, place):
-        """{values: probability}; place: (continent, country, state)."""
-        items = self.of(name, rdtype)
-        if not items:
-            return {}
-        policy = items[0].policy
-        if policy == "geo":
-            item = self.choose_place(items, place)
-            return {} if item is None else self.follow(item, place)
-        if policy == "failover":
-            primary = next(s for s in items if s.failover == "PRIMARY")
-            secondary = next((s for s in items if s.failover == "SECONDARY"), None)
-            use = secondary if secondary and not self.is_healthy(primary) and self.is_healthy(secondary) else primary
-            return self.follow(use, place)
-        if policy == "weighted":
-            return self.draw(items, place)
-        return self.follow(items[0], place)
-
-    def follow(self, item, place):
-        return self.answer(item.alias["DNSName"], item.type, place) if item.alias else {tuple(sorted(item.values)): fractions.Fraction(1)}
-
-    def choose_place(self, items, place):
-        """The smallest place that is healthy; if none of them is, the smallest."""
-        continent, country, state = place
-        wanted = ({"CountryCode": country, "SubdivisionCode": state}, {"CountryCode": country},
-                  {"ContinentCode": continent}, {"CountryCode": "*"})
-        found = [item for region in wanted for item in items if item.geo == region]
-        return next((item for item in found if self.is_healthy(item)), found[0] if found else None)
-
-    def draw(self, items, place):
-        """Non-zero weights first; zero ones when no other is healthy; all when none is."""
-        heavy = [s for s in items if s.weight > 0]
-        group = ([s for s in heavy if self.is_healthy(s)] or [s for s in items if s.weight == 0 and self.is_healthy(s)]
-                 or heavy or items)
-        total = sum(s.weight for s in group)
-        out = {}
-        for item in group:
-            share = fractions.Fraction(item.weight, total) if total else fractions.Fraction(1, len(group))
-            for values, chance in self.follow(item, place).items():
-                out[values] = out.get(values, 0) + share * chance
-        return {values: chance for values, chance in out.items() if chance}

@@ -19,8 +19,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "blackbox"))
 
+import route53lib  # noqa: E402
 import route53sim  # noqa: E402
-import test_route53  # noqa: E402
 
 MODULES = os.environ["SLUICE_ORACLE_DIR"]  # without it these tests cannot run: an error, no skip
 LISTS = {"Changes": "Change", "ResourceRecords": "ResourceRecord"}
@@ -84,16 +84,16 @@ def command_of(request, sim):
 
 
 def test_the_same_requests(sim):
-    up = [test_route53.status_of()] * 3
+    up = [route53lib.status_of()] * 3
     static = [{"name": "*.e.test.", "type": "TXT", "ttl": 60, "values": ['"a <b> & \\"c\\" \\200"']}]
     own = {"one": {"type": "https", "path": "/up?a&b", "host": "www.example.net", "port": 8443}, "two": {"type": "tcp", "port": 22}}
-    steps = [([test_route53.sample(pushed=False, health=own)], static), ([], []),
-             ([test_route53.sample(status=up)], static),
-             ([test_route53.sample(status=[test_route53.status_of(down=True)] + up[1:], ttl=31)], static),
+    steps = [([route53lib.sample(pushed=False, health=own)], static), ([], []),
+             ([route53lib.sample(status=up)], static),
+             ([route53lib.sample(status=[route53lib.status_of(down=True)] + up[1:], ttl=31)], static),
              ([], [])]
     for domains, records in steps:
         before = len(sim.requests)
-        test_route53.once(sim, "read", "compile", "apply", domains=domains, static=records)
+        route53lib.once(sim, "read", "compile", "apply", domains=domains, static=records)
         compare(sim, sim.requests[before:])
 
 
@@ -113,7 +113,7 @@ def compare(sim, requests):
 
 def test_the_same_zones(sim):
     """Made, asked and removed."""
-    test_route53.once(sim, "create_zone", "servers", "delete_zone", zone="a-b._c.new.test.")
+    route53lib.once(sim, "create_zone", "servers", "delete_zone", zone="a-b._c.new.test.")
     compare(sim, sim.requests[:])
     made, servers, listed = sdk(sim, ("CreateHostedZone", {"Name": "x.test", "CallerReference": "1"}),
                                 ("GetHostedZone", {"Id": "Z0EXAMPLE1"}), ("ListHostedZonesByName", {"DNSName": "x.test"}))
@@ -131,8 +131,8 @@ def test_the_same_signatures(sim, token):
     sim.token, sim.page = token, 3
     key = route53sim.CREDENTIALS + (f":{token}" if token else "")
     static = [{"name": f"{n}.e.test.", "type": "A", "ttl": 60, "values": ["192.0.2.1"]} for n in ("*", "a", "b-c", "_d")]
-    for domains in ([test_route53.sample(status=[test_route53.status_of()] * 3)], []):
-        test_route53.once(sim, "read", "compile", "apply", domains=domains, static=static, key=key)
+    for domains in ([route53lib.sample(status=[route53lib.status_of()] * 3)], []):
+        route53lib.once(sim, "read", "compile", "apply", domains=domains, static=static, key=key)
     items, ours = [], []
     for (method, path, body), headers in zip(sim.requests, sim.headers):
         given = headers["Authorization"]
@@ -158,9 +158,9 @@ def test_session_tokens(sim):
 
 def test_the_same_reads(sim):
     sim.page = 4
-    test_route53.apply(sim, test_route53.sample(status=[test_route53.status_of()] * 3))
+    route53lib.apply(sim, route53lib.sample(status=[route53lib.status_of()] * 3))
     sim.requests.clear()
-    test_route53.once(sim, "read")
+    route53lib.once(sim, "read")
     ours = [canonical(r) for r in sim.requests]
     inputs = []
     for _, path, query, _ in ours:
