@@ -13,7 +13,9 @@ import sluicelib
 from sluicelib import wait_for
 
 # Fast enough for a test, and slow enough that a busy machine does not fail a check by itself.
-QUICK = "interval: 300ms, timeout: 300ms, rise: 2, fall: 2"
+QUICK = "interval: 500ms, timeout: 500ms, rise: 2, fall: 2"
+# Where the first verdict is enough (it comes as quickly): no machine is too slow for it.
+CALM = "interval: 10s, timeout: 10s, rise: 1, fall: 1"
 
 
 class Endpoint:
@@ -107,6 +109,11 @@ class Healthd(sluicelib.Process):
         """wait_states(**{"127.0.0.1": "up"}) waits until all of these are so."""
         wait_for(lambda: wanted.items() <= self.states().items(),
                  lambda: f"{wanted}, but there are {self.states()}; log:\n{self.log}")
+
+    def wait_why(self, target, reason):
+        """Waits until this is the reason of a check's state; a busy machine may give others in between."""
+        wait_for(lambda: self.checks()[target]["why"] == reason,
+                 lambda: f"{target} is `{reason}`, but it is {self.checks()[target]}; log:\n{self.log}")
 
     def sluice(self, *args, status=0, **options):
         return sluicelib.sluice("health", *args, "--socket", self.control, status=status, **options)

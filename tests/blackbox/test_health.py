@@ -44,7 +44,7 @@ def test_a_dead_endpoint_leaves_the_answers_and_comes_back(both, port):
         wait_answers(server, "cdn.example.com", ["127.0.0.11"])
         first.stop()
         wait_answers(server, "cdn.example.com", ["127.0.0.12"])
-        assert healthd.checks()["127.0.0.11"]["why"] == "connect refused"
+        healthd.wait_why("127.0.0.11", "connect refused")
         second.stop()  # all dead: the answer is as if all were alive
         healthd.wait_states(**{"127.0.0.11": "down", "127.0.0.12": "down"})
         wait_answers(server, "cdn.example.com", ["127.0.0.11"])
@@ -58,7 +58,7 @@ def test_a_bad_status_is_down_and_says_so(both, port):
     with Endpoint("127.0.0.11", port, status=503), Endpoint("127.0.0.12", port):
         server, healthd = both({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12")})
         wait_answers(server, "cdn.example.com", ["127.0.0.12"])
-        assert healthd.checks()["127.0.0.11"]["why"] == "status 503, expected 200-299"
+        healthd.wait_why("127.0.0.11", "status 503, expected 200-299")
 
 
 def test_one_probe_for_a_target_however_many_domains_use_it(both, port):
@@ -241,8 +241,8 @@ def test_b70_the_state_is_that_of_the_address_in_whatever_order(both, make_confi
 
 
 def test_a_reload_disturbs_nothing_else(tmp_path, make_config, port):
-    one = {"one": healthlib.levels(port, "a: 127.0.0.11")}
-    two = {"two": healthlib.levels(port, "a: 127.0.0.12")}
+    one = {"one": healthlib.levels(port, "a: 127.0.0.11", more=healthlib.CALM)}
+    two = {"two": healthlib.levels(port, "a: 127.0.0.12", more=healthlib.CALM)}
     data = sluicelib.build(make_config({**one, **two}), tmp_path / "data")
     with Endpoint("127.0.0.11", port), Endpoint("127.0.0.12", port), Healthd(data) as healthd:
         healthd.wait_states(**{"127.0.0.11": "up", "127.0.0.12": "up"})
@@ -272,9 +272,11 @@ def test_a_list_that_cannot_be_read_changes_nothing(tmp_path, make_config, port)
 
 
 def test_many_reloads_leave_nothing_behind(tmp_path, make_config, port):
+    more = "interval: 300ms, timeout: 300ms, rise: 2, fall: 100"  # no pause of the machine makes one down
+
     def config(step):
-        domains = {f"d{i}": healthlib.levels(port, f"a: 127.0.4.{1 + (i * step) % 50}", f"b: 127.0.4.{60 + step % 3}")
-                   for i in range(10)}
+        domains = {f"d{i}": healthlib.levels(port, f"a: 127.0.4.{1 + (i * step) % 50}", f"b: 127.0.4.{60 + step % 3}",
+                                             more=more) for i in range(10)}
         return make_config(domains, name=f"config{step}")
 
     data = tmp_path / "data"
@@ -324,7 +326,7 @@ def test_without_a_build_it_waits_and_tells_nobody(tmp_path, make_config, port):
 
 def test_b94_a_stopped_process_makes_no_verdict_and_no_burst(tmp_path, make_config, port):
     count = 40
-    domains = {f"d{i}": healthlib.levels(port, f"a: 127.0.1.{i}", more="interval: 2s, timeout: 1s, rise: 1, fall: 1")
+    domains = {f"d{i}": healthlib.levels(port, f"a: 127.0.1.{i}", more="interval: 2s, timeout: 2s, rise: 1, fall: 1")
                for i in range(1, count + 1)}
     data = sluicelib.build(make_config(domains), tmp_path / "data")
     endpoints = [Endpoint(f"127.0.1.{i}", port) for i in range(1, count + 1)]
@@ -345,15 +347,17 @@ def test_b94_a_stopped_process_makes_no_verdict_and_no_burst(tmp_path, make_conf
             assert set(healthd.states().values()) == {"up"}
             assert "down" not in "\n".join(healthd.lines[mark:])
             arrivals = sorted(t for e in endpoints for t in e.times if t >= resumed - 0.1)
+            # Five are due in this time, all 40 were missed; a busy machine may delay some.
             worst = max(sum(t <= a < t + 0.25 for a in arrivals) for t in arrivals)
-            assert worst <= count // 2, "no burst of missed probes"
+            assert worst <= count * 3 // 4, "no burst of missed probes"
     finally:
         for endpoint in endpoints:
             endpoint.stop()
 
 
 def test_b94_jumps_of_the_wall_clock_change_nothing(tmp_path, make_config, port, monkeypatch):
-    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12")}),
+    more = "interval: 300ms, timeout: 300ms, rise: 2, fall: 5"
+    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12", more=more)}),
                            tmp_path / "data")
     clock = clocklib.WallClock(tmp_path, monkeypatch)
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
@@ -364,9 +368,9 @@ def test_b94_jumps_of_the_wall_clock_change_nothing(tmp_path, make_config, port,
         for jump in (86400, -86400, -int(time.time()), 0):
             mark, before, status = healthd.mark(), len(endpoint.times), healthd.status()
             clock.shift(jump)
-            wait_for(lambda: len(endpoint.times) >= before + 3, "the cadence goes on")
-            burst = endpoint.times[before:before + 3]
-            assert burst[2] - burst[0] > 0.3, "two intervals of 0.3 s, give or take some jitter"
+            wait_for(lambda: len(endpoint.times) >= before + 6, "the cadence goes on")
+            burst = endpoint.times[before:before + 6]
+            assert burst[-1] - burst[0] > 0.3, "five intervals of 0.3 s, however late some were seen"
             assert healthd.states() == {"127.0.0.11": "up", "127.0.0.12": "down"}
             assert healthd.checks()["127.0.0.11"]["since"] == since
             assert "was up" not in "\n".join(healthd.lines[mark:]) and healthd.status()["pid"] == status["pid"]
@@ -385,9 +389,11 @@ def test_b78_probes_are_spread_over_the_interval(tmp_path, make_config, port):
             done = healthd.status()["probes"]["done"]
             wait_for(lambda: healthd.status()["probes"]["done"] >= done + 2 * count, "two rounds")
         arrivals = sorted(t for e in endpoints for t in e.times)
-        # an interval of 4 s has 16 windows of 250 ms; a busy machine may delay some
+        # An interval of 4 s has 16 windows of 250 ms, and each of them has probes; a busy machine may delay some.
         worst = max(sum(t <= a < t + 0.25 for a in arrivals) for t in arrivals)
-        assert worst <= count // 3
+        assert worst <= count // 2
+        windows = {int((a - arrivals[0]) / 0.25) for a in arrivals}
+        assert len(windows) > (max(windows) + 1) / 2, f"{len(windows)} of {max(windows) + 1} windows have probes"
     finally:
         for endpoint in endpoints:
             endpoint.stop()
@@ -410,8 +416,8 @@ class Scripted(Endpoint):
 
 
 def test_b68_a_success_clears_the_failures(tmp_path, make_config, port):
-    script = "SS" + "FS" * 8 + "FFS" * 4 + "FFF"
-    more = "interval: 200ms, timeout: 200ms, rise: 2, fall: 3"
+    script = "SS" + "FS" * 3 + "FFS" * 2 + "FFF"
+    more = "interval: 700ms, timeout: 700ms, rise: 2, fall: 3"  # no success may come too late
     data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "a: 127.0.0.11", more=more)}), tmp_path / "data")
     with Scripted("127.0.0.11", port, script) as endpoint, Healthd(data) as healthd:
         healthd.wait_log("127.0.0.11 .*: up, was unknown")
@@ -419,15 +425,29 @@ def test_b68_a_success_clears_the_failures(tmp_path, make_config, port):
         assert endpoint.asked >= len(script), "not before the third failure in a row"
 
 
+class Flapping(Endpoint):
+    """Answers with 200 and 503 in turn until it is told to be calm; then with 200."""
+
+    def __init__(self, address, port):
+        self.asked, self.calm = 0, False
+        super().__init__(address, port)
+
+    def _answer(self, peer):
+        self.status = 503 if self.asked % 2 and not self.calm else 200
+        self.asked += 1
+        super()._answer(peer)
+
+
 def test_flapping_is_held_down_and_shown(both, port):
-    more = "interval: 150ms, timeout: 150ms, rise: 1, fall: 1, damping: {changes: 4, within: 1m, hold: 2s}"
-    with Scripted("127.0.0.11", port, "SFSFSFSFSFS"), Endpoint("127.0.0.12", port):
+    more = "interval: 300ms, timeout: 300ms, rise: 1, fall: 1, damping: {changes: 4, within: 1m, hold: 4s}"
+    with Flapping("127.0.0.11", port) as endpoint, Endpoint("127.0.0.12", port):
         server, healthd = both({"cdn": healthlib.levels(port, "a: 127.0.0.11", "b: 127.0.0.12", more=more)})
         wait_for(lambda: healthd.checks()["127.0.0.11"]["held"], "it is held")
-        check = healthd.checks()["127.0.0.11"]
-        assert check["state"] == "down" and 0 < check["held_ms"] <= 2000
+        check = healthd.checks()["127.0.0.11"]  # and goes on being held, while it goes on flapping
+        assert check["state"] == "down" and 0 < check["held_ms"] <= 4000
         assert "HELD DOWN by damping" in healthd.sluice().stdout
         wait_answers(server, "cdn.example.com", ["127.0.0.12"])
+        endpoint.calm = True
         wait_for(lambda: healthd.checks()["127.0.0.11"]["last"]["ok"], "its results are good again")
         wait_answers(server, "cdn.example.com", ["127.0.0.11"])
         assert not healthd.checks()["127.0.0.11"]["held"]

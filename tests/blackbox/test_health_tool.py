@@ -24,8 +24,8 @@ def port():
 @pytest.fixture
 def healthd(tmp_path, make_config, port):
     """A checker with one endpoint that is up, and one that is down."""
-    data = sluicelib.build(make_config({"cdn": healthlib.levels(port, "good: 127.0.0.11", "bad: 127.0.0.12")}),
-                           tmp_path / "data")
+    domain = healthlib.levels(port, "good: 127.0.0.11", "bad: 127.0.0.12", more=healthlib.CALM)
+    data = sluicelib.build(make_config({"cdn": domain}), tmp_path / "data")
     with Endpoint("127.0.0.11", port), Healthd(data) as running:
         running.wait_states(**{"127.0.0.11": "up", "127.0.0.12": "down"})
         yield running
@@ -47,7 +47,7 @@ def test_the_list_shows_what_is_down_first(healthd, port):
     assert out.index(f"DOWN     127.0.0.12, http, port {port}, /") < out.index("up       127.0.0.11")
     assert "connect refused, " in out and "status 200, " in out
     assert re.search(r"since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC \(", out)
-    assert re.search(r"next probe in 0\.\d s|being probed now", out)
+    assert re.search(r"next probe in \d+(\.\d)? s|being probed now", out)
     assert "cdn.example.com. bad" in out
 
 
@@ -262,4 +262,6 @@ def test_the_service_manager_is_told(tmp_path, make_config, port):
             healthd.signal(signal.SIGHUP)
             wait_told("RELOADING=1")
             wait_told("READY=1")
-        wait_told("STOPPING=1")
+            healthd.signal(signal.SIGTERM)
+            wait_told("STOPPING=1")  # read while it stops: the socket holds only a few messages
+            assert healthd.wait() == 0

@@ -4,10 +4,8 @@ import pytest
 
 import sluicelib
 from certlib import Authority, issue, server_context
-from healthlib import Healthd, wait_answers
+from healthlib import CALM, Healthd, QUICK, wait_answers
 from peerlib import Peer, endless, hang, ok, reply
-
-QUICK = "interval: 500ms, timeout: 500ms, rise: 2, fall: 2"
 
 
 @pytest.fixture(name="both")
@@ -30,10 +28,6 @@ def domain(health):
             f"health: {{{health}, {QUICK}}}\n")
 
 
-def why(healthd, target):
-    return healthd.checks()[target]["why"]
-
-
 def test_B29_an_expired_certificate_moves_the_answers(both, tmp_path):
     authority = Authority(tmp_path / "ca")
     good = server_context(issue(authority, "cdn.example.com", "DNS:cdn.example.com"))
@@ -47,7 +41,7 @@ def test_B29_an_expired_certificate_moves_the_answers(both, tmp_path):
         wait_answers(server, "cdn.example.com", ["127.0.0.21"])
         first.context = expired
         wait_answers(server, "cdn.example.com", ["127.0.0.22"])
-        assert why(healthd, "127.0.0.21") == "certificate expired on 2021-02-03"
+        healthd.wait_why("127.0.0.21", "certificate expired on 2021-02-03")
         first.context = good
         wait_answers(server, "cdn.example.com", ["127.0.0.21"])
 
@@ -63,7 +57,7 @@ def test_hostile_peers_go_and_are_explained(both, behave, reason):
     with Peer(behave, address="127.0.0.21") as first, Peer(reply(ok()), address="127.0.0.22", port=first.port):
         server, healthd = both(domain(f"type: http, port: {first.port}, expect: {{body: OK}}"))
         wait_answers(server, "cdn.example.com", ["127.0.0.22"])
-        assert why(healthd, "127.0.0.21") == reason
+        healthd.wait_why("127.0.0.21", reason)
         first.released.set()
         first.behave = reply(ok())
         wait_answers(server, "cdn.example.com", ["127.0.0.21"])
@@ -79,12 +73,12 @@ def test_tcp(both):
         wait_answers(server, "cdn.example.com", ["127.0.0.21"])
         first.behave = reply(b"")
         wait_answers(server, "cdn.example.com", ["127.0.0.22"])
-        assert why(healthd, "127.0.0.21") == "timeout in waiting for the expected text"
+        healthd.wait_why("127.0.0.21", "timeout in waiting for the expected text")
 
 
 def test_health_test_prints_each_phase(both):
     with Peer(reply(ok()), address="127.0.0.21") as first:
-        _, healthd = both(domain(f"type: http, port: {first.port}"))
+        _, healthd = both(domain(f"type: http, port: {first.port}").replace(QUICK, CALM))
         healthd.wait_states(**{"127.0.0.21": "up", "127.0.0.22": "down"})
         text = healthd.sluice("test", "cdn.example.com", status=None).stdout
     assert "connect refused" in text and "status 200" in text
