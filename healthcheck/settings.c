@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/fs.h"
+#include "zones/yaml_json.h"
 #include "zones/yaml_tree.h"
 
 enum {
@@ -143,23 +144,6 @@ static bool take_key(const struct reading *r, const struct key *key, const struc
   return set_key(r->settings, key, value->text, reason) || fail_at(r, value, name, reason);
 }
 
-/* Scalars as texts; the tree is limited in size and depth. */
-static json_t *to_json(const struct yaml_node *node) {
-  if (node->kind == YAML_SCALAR)
-    return json_string(node->text);
-  json_t *out = node->kind == YAML_MAP ? json_object() : json_array();
-  for (size_t i = 0; out != NULL && i < node->count; i++) {
-    int rc = node->kind == YAML_MAP
-                 ? json_object_set_new(out, node->pairs[i].key->text, to_json(node->pairs[i].value))
-                 : json_array_append_new(out, to_json(node->items[i]));
-    if (rc == 0)
-      continue;
-    json_decref(out);
-    return NULL;
-  }
-  return out;
-}
-
 static bool take_webhook_allow(const struct reading *r, const struct yaml_node *value) {
   bool ok = value->kind == YAML_LIST || value->kind == YAML_SCALAR;
   for (size_t i = 0; ok && value->kind == YAML_LIST && i < value->count; i++)
@@ -168,7 +152,7 @@ static bool take_webhook_allow(const struct reading *r, const struct yaml_node *
     return fail_at(r, value, "webhook-allow", "must be a list of networks");
   json_decref(r->settings->webhook_allow);
   r->settings->webhook_allow =
-      value->kind == YAML_LIST ? to_json(value) : json_pack("[o]", to_json(value));
+      value->kind == YAML_LIST ? yaml_to_json(value) : json_pack("[o]", yaml_to_json(value));
   return r->settings->webhook_allow != NULL || fail_at(r, value, "webhook-allow", "out of memory");
 }
 
@@ -264,7 +248,7 @@ static bool take_tree(const struct reading *r, const struct yaml_node *root) {
   const struct yaml_node *section = yaml_get(root, "healthd");
   if (secrets != NULL && secrets->kind != YAML_MAP)
     return fail_at(r, secrets, "secrets", "must be a map of secrets");
-  if (secrets != NULL && (r->settings->secrets = to_json(secrets)) == NULL)
+  if (secrets != NULL && (r->settings->secrets = yaml_to_json(secrets)) == NULL)
     return fail_at(r, secrets, "secrets", "out of memory");
   if (programs != NULL && !take_programs(r, programs))
     return false;

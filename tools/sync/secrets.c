@@ -8,31 +8,15 @@
 #include "tools/cli.h"
 #include "tools/machine.h"
 #include "tools/sync/run.h"
+#include "zones/yaml_json.h"
 #include "zones/yaml_tree.h"
-
-/* Scalars stay texts.  NULL without memory. */
-static json_t *to_json(const struct yaml_node *node) {
-  if (node->kind == YAML_SCALAR)
-    return json_string(node->text);
-  json_t *out = node->kind == YAML_MAP ? json_object() : json_array();
-  for (size_t i = 0; out && i < node->count; i++) {
-    int bad = node->kind == YAML_MAP ? json_object_set_new(out, node->pairs[i].key->text,
-                                                           to_json(node->pairs[i].value))
-                                     : json_array_append_new(out, to_json(node->items[i]));
-    if (bad) {
-      json_decref(out);
-      return NULL;
-    }
-  }
-  return out;
-}
 
 static bool take(const char *path, const struct yaml_node *root, json_t **out) {
   char why[SECRET_WHY] = "out of memory";
   const struct yaml_node *node = yaml_get(root, "secrets");
   if (!node)
     return true;
-  *out = to_json(node);
+  *out = yaml_to_json(node);
   if (*out && secret_check(*out, why))
     return true;
   cli_error("%s:%u:%u: secrets: %s", path, node->line, node->column, why);
