@@ -2,7 +2,6 @@
 #include "healthcheck/resolve.h"
 
 #include <ares.h>
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,41 +10,22 @@
 #include <strings.h>
 
 #include "healthcheck/resolve_address.h"
+#include "healthcheck/resolve_channel.h"
+#include "healthcheck/resolve_reason.h"
 
 enum {
   FAMILIES = 2,
-  TRIES = 4,              /* per question, with growing patience */
-  TRY_SHARE = 15,         /* the first try has this part of the time: 1 + 2 + 4 + 8 of it are all */
-  TRY_MIN = 100,          /* ms */
-  TRY_MAX = 1000,         /* ms */
-  PATIENCE_MAX = 1 << 20, /* ms */
-  OTHER_WAIT = 300,       /* ms for the other family once one has addresses */
-  MESSAGE = 1232,         /* of an answer over UDP: fits every path */
+  OTHER_WAIT = 300, /* ms for the other family once one has addresses */
   HOST_MAX = 255,
-  LOOKS = 8, /* sockets of one channel: hardly ever more than two */
-};
-
-/* A server that is asked instead of the system's. */
-struct server {
-  bool own;
-  struct ares_addr_port_node node;
 };
 
 struct resolver {
   uv_loop_t *loop;
-  struct server server;
+  struct resolve_server server;
   struct resolve *first;        /* those with a channel */
   struct resolve *waiting;      /* those without, the oldest first */
   struct resolve *waiting_last; /* valid while there are any */
   unsigned active;
-};
-
-/* A socket of a channel, watched. */
-struct watch {
-  uv_poll_t poll;
-  struct resolve *owner; /* NULL once it is being closed */
-  struct watch *next;
-  ares_socket_t fd;
 };
 
 /* One question: addresses of one family. */
@@ -64,10 +44,8 @@ struct resolve {
   bool waiting;
   bool destroying; /* c-ares' last calls say nothing */
   bool patient;    /* asks once more, with all the time that is left */
-  ares_channel channel;
-  struct watch *watches;
-  unsigned server; /* of the system's, the one to start with */
-  unsigned servers;
+  struct resolve_channel channel;
+  unsigned server;                     /* of the system's, the one to start with */
   struct question questions[FAMILIES]; /* IPv4, IPv6 */
   uint64_t deadline;                   /* uv_now() */
   uint64_t other_until;                /* for the other family; 0: no limit of its own */
@@ -125,73 +103,6 @@ static void unlink_waiting(struct resolve *r) {
     resolver->waiting_last = r->previous;
 }
 
-/* ---- sockets ------------------------------------------------------------------------------------
- */
-
-static void arm(struct resolve *r);
-
-static void on_watch_closed(uv_handle_t *handle) {
-  free(handle->data);
-}
-
-static void watch_close(struct watch *watch) {
-  watch->owner = NULL;
-  uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
-}
-
-static void on_ready(uv_poll_t *poll, int status, int events) {
-  struct watch *watch = poll->data;
-  struct resolve *r = watch->owner;
-  if (r == NULL)
-    return;
-  /* After an error libuv has stopped watching; c-ares reads the error from the socket, which it
-   * then closes. */
-  bool readable = status < 0 || (events & UV_READABLE) != 0;
-  bool writable = status < 0 || (events & UV_WRITABLE) != 0;
-  ares_process_fd(r->channel, readable ? watch->fd : ARES_SOCKET_BAD,
-                  writable ? watch->fd : ARES_SOCKET_BAD);
-  if (status < 0 && watch->owner != NULL)
-    uv_poll_start(poll, UV_READABLE, on_ready);
-  arm(r);
-}
-
-static struct watch *watch_open(struct resolve *r, ares_socket_t fd) {
-  struct watch *watch = calloc(1, sizeof *watch);
-  if (watch == NULL)
-    return NULL;
-  if (uv_poll_init(r->resolver->loop, &watch->poll, fd) != 0) {
-    free(watch);
-    return NULL;
-  }
-  watch->poll.data = watch;
-  watch->owner = r;
-  watch->fd = fd;
-  watch->next = r->watches;
-  r->watches = watch;
-  return watch;
-}
-
-/* c-ares wants a socket watched, or not any more (it closes it right after). */
-static void on_socket(void *arg, ares_socket_t fd, int readable, int writable) {
-  struct resolve *r = arg;
-  struct watch **at = &r->watches;
-  while (*at != NULL && (*at)->fd != fd)
-    at = &(*at)->next;
-  struct watch *watch = *at;
-  if (!readable && !writable) {
-    if (watch == NULL)
-      return;
-    *at = watch->next;
-    watch_close(watch);
-    return;
-  }
-  if (watch == NULL)
-    watch = watch_open(r, fd);
-  if (watch != NULL) /* without memory the question runs into its deadline */
-    uv_poll_start(&watch->poll, (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0),
-                  on_ready);
-}
-
 /* ---- answers ------------------------------------------------------------------------------------
  */
 
@@ -235,18 +146,12 @@ static size_t count_all(const struct resolve *r) {
   return r->questions[0].count + r->questions[1].count;
 }
 
-/* What went wrong, of both questions; that a family has no address says the least. */
+/* What went wrong, of both questions. */
 static int worst_status(const struct resolve *r) {
-  int worst = ARES_ENODATA;
-  for (unsigned i = 0; i < FAMILIES; i++) {
-    const struct question *question = &r->questions[i];
-    int status = question->done ? question->status : ARES_ETIMEOUT;
-    if (status != ARES_ENODATA && status != ARES_SUCCESS)
-      worst = status;
-    if (worst == ARES_ENOTFOUND)
-      break;
-  }
-  return worst;
+  int statuses[FAMILIES];
+  for (unsigned i = 0; i < FAMILIES; i++)
+    statuses[i] = r->questions[i].done ? r->questions[i].status : ARES_ETIMEOUT;
+  return resolve_reason_worst(statuses, FAMILIES);
 }
 
 static bool any_success(const struct resolve *r) {
@@ -254,66 +159,13 @@ static bool any_success(const struct resolve *r) {
          (r->questions[1].done && r->questions[1].status == ARES_SUCCESS);
 }
 
-/* True if it is this machine's own fault. */
-static bool describe(const struct resolve *r, char why[RESOLVE_WHY]) {
-  int status = worst_status(r);
-  bool own_fault = status == ARES_ECONNREFUSED || status == ARES_ENOMEM || status == ARES_EFILE;
-  const char *text;
-  switch (status) {
-  case ARES_ENODATA:
-    text = any_success(r) ? "the name has no usable address" : "the name has no address";
-    break;
-  case ARES_ENOTFOUND:
-    text = "no such name";
-    break;
-  case ARES_EBADNAME:
-    text = "not a host name";
-    break;
-  case ARES_ETIMEOUT:
-    text = "resolver timed out";
-    break;
-  case ARES_EREFUSED:
-    text = "resolver refused";
-    break;
-  case ARES_ESERVFAIL:
-    text = "resolver failed (SERVFAIL)";
-    break;
-  case ARES_ENOTIMP:
-    text = "resolver failed (NOTIMP)";
-    break;
-  case ARES_EFORMERR:
-    text = "resolver failed (FORMERR)";
-    break;
-  case ARES_EBADRESP:
-    text = "resolver sent a malformed answer";
-    break;
-  case ARES_ECONNREFUSED:
-    text = "resolver unreachable";
-    break;
-  default:
-    snprintf(why, RESOLVE_WHY, "resolver failed: %s", ares_strerror(status));
-    return own_fault;
-  }
-  snprintf(why, RESOLVE_WHY, "%s", text);
-  return own_fault;
-}
-
 /* ---- the end ------------------------------------------------------------------------------------
  */
 
 static void channel_close(struct resolve *r) {
-  if (r->channel == NULL)
-    return;
   r->destroying = true;
-  ares_destroy(r->channel);
+  resolve_channel_close(&r->channel);
   r->destroying = false;
-  r->channel = NULL;
-  /* c-ares has told the end of each socket; whatever is left has none. */
-  while (r->watches != NULL) {
-    struct watch *watch = r->watches;
-    r->watches = watch->next;
-    watch_close(watch);
-  }
 }
 
 static void on_timer_closed(uv_handle_t *handle) {
@@ -343,7 +195,7 @@ static void finish(struct resolve *r) {
   if (own_fault)
     snprintf(why, sizeof why, "too many names are being resolved");
   else if (count == 0)
-    own_fault = describe(r, why);
+    own_fault = resolve_reason(worst_status(r), any_success(r), why);
   release(r);
   start_waiting(resolver);
   done(arg, addresses, count, count > 0 ? NULL : why, own_fault);
@@ -355,62 +207,14 @@ static void finish(struct resolve *r) {
 static bool worth_another_server(const struct resolve *r) {
   int status = worst_status(r);
   bool failed = status == ARES_ESERVFAIL || status == ARES_EREFUSED || status == ARES_ENOTIMP;
-  return failed && count_all(r) == 0 && r->server + 1 < r->servers;
+  return failed && count_all(r) == 0 && r->server + 1 < r->channel.servers;
 }
 
 /* c-ares gives a question over TCP the time of one try, which is short; what is then left is for
  * another, patient one. */
 static bool worth_patience(const struct resolve *r) {
   return !r->patient && worst_status(r) == ARES_ETIMEOUT && count_all(r) == 0 &&
-         uv_now(r->resolver->loop) + TRY_MIN < r->deadline;
-}
-
-/* c-ares' own choice of files and lookups holds for the system's servers. */
-static int channel_options(const struct resolve *r, struct ares_options *options) {
-  static char dns_only[] = "b";
-  uint64_t now = uv_now(r->resolver->loop);
-  uint64_t left = r->deadline > now ? r->deadline - now : 1;
-  uint64_t first = left / TRY_SHARE;
-  first = first < TRY_MIN ? TRY_MIN : first > TRY_MAX ? TRY_MAX : first;
-  if (r->patient)
-    first = left < PATIENCE_MAX ? left : PATIENCE_MAX;
-  *options =
-      (struct ares_options){.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOCHECKRESP | ARES_FLAG_EDNS,
-                            .timeout = (int)first,
-                            .tries = r->patient ? 1 : TRIES,
-                            .ednspsz = MESSAGE,
-                            .ndots = 1,
-                            .sock_state_cb = on_socket,
-                            .sock_state_cb_data = (void *)r};
-  int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-             ARES_OPT_EDNSPSZ | ARES_OPT_SOCK_STATE_CB;
-  if (r->resolver->server.own) {
-    options->lookups = dns_only; /* and with all of these, no file is read */
-    mask |= ARES_OPT_LOOKUPS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST;
-  }
-  return mask;
-}
-
-/* The servers in the order in which they are to be asked. */
-static int choose_servers(struct resolve *r) {
-  if (r->resolver->server.own) {
-    r->servers = 1;
-    return ares_set_servers_ports(r->channel, &r->resolver->server.node);
-  }
-  struct ares_addr_port_node *list = NULL;
-  int status = ares_get_servers_ports(r->channel, &list);
-  if (status != ARES_SUCCESS)
-    return status;
-  r->servers = 0;
-  for (const struct ares_addr_port_node *node = list; node != NULL; node = node->next)
-    r->servers++;
-  struct ares_addr_port_node *from = list;
-  for (unsigned i = 0; i < r->server && from != NULL; i++)
-    from = from->next;
-  if (from != NULL && from != list) /* those passed over are not asked again */
-    status = ares_set_servers_ports(r->channel, from);
-  ares_free_data(list);
-  return status;
+         uv_now(r->resolver->loop) + RESOLVE_TRY_MIN < r->deadline;
 }
 
 /* Names of this machine, which are asked of no server (RFC 6761 section 6.3). */
@@ -432,6 +236,8 @@ static void answer_loopback(struct resolve *r) {
         .owner = r, .done = true, .status = ARES_SUCCESS, .count = 1, .addresses = {loopback[i]}};
 }
 
+static void arm(struct resolve *r);
+
 static void ask(struct resolve *r) {
   if (is_localhost(r->host)) {
     answer_loopback(r);
@@ -439,40 +245,26 @@ static void ask(struct resolve *r) {
     return;
   }
   static const int families[FAMILIES] = {AF_INET, AF_INET6};
-  struct ares_options options;
-  int mask = channel_options(r, &options);
-  int status = ares_init_options(&r->channel, &options, mask);
-  if (status == ARES_SUCCESS)
-    status = choose_servers(r);
-  else
-    r->channel = NULL;
+  uint64_t now = uv_now(r->resolver->loop);
+  uint64_t left = r->deadline > now ? r->deadline - now : 1;
+  int status = resolve_channel_open(&r->channel, &r->resolver->server, r->server, left, r->patient);
   for (unsigned i = 0; i < FAMILIES; i++)
     r->questions[i] =
         (struct question){.owner = r, .done = status != ARES_SUCCESS, .status = status};
   for (unsigned i = 0; i < FAMILIES && status == ARES_SUCCESS; i++) {
     const struct ares_addrinfo_hints hints = {
         .ai_flags = ARES_AI_NOSORT, .ai_family = families[i], .ai_socktype = SOCK_DGRAM};
-    ares_getaddrinfo(r->channel, r->host, NULL, &hints, on_answer, &r->questions[i]);
+    ares_getaddrinfo(r->channel.ares, r->host, NULL, &hints, on_answer, &r->questions[i]);
   }
   arm(r);
-}
-
-/* Timers run before descriptors are looked at: what has come in the meantime shall count. */
-static void last_look(struct resolve *r) {
-  ares_socket_t sockets[LOOKS];
-  size_t count = 0;
-  for (const struct watch *w = r->watches; w != NULL && count < LOOKS; w = w->next)
-    sockets[count++] = w->fd;
-  for (size_t i = 0; i < count; i++)
-    ares_process_fd(r->channel, sockets[i], ARES_SOCKET_BAD);
 }
 
 static void on_timer(uv_timer_t *timer) {
   struct resolve *r = timer->data;
   uint64_t now = uv_now(timer->loop);
   bool late = now >= r->deadline || (r->other_until != 0 && now >= r->other_until);
-  if (late && !r->waiting)
-    last_look(r);
+  if (late && !r->waiting) /* timers run before descriptors: what has come shall count */
+    resolve_channel_look(&r->channel);
   if (r->waiting || late || both_done(r)) {
     bool again = !r->waiting && both_done(r) && !late;
     bool other = again && worth_another_server(r);
@@ -486,8 +278,12 @@ static void on_timer(uv_timer_t *timer) {
     ask(r);
     return;
   }
-  ares_process_fd(r->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+  resolve_channel_step(&r->channel);
   arm(r);
+}
+
+static void on_moved(void *arg) {
+  arm(arg);
 }
 
 /* When to look again.  Never ends anything itself: it is called from inside of c-ares' callers. */
@@ -503,11 +299,8 @@ static void arm(struct resolve *r) {
   if (r->other_until != 0 && r->other_until < until)
     until = r->other_until;
   uint64_t wait = until > now ? until - now : 0;
-  struct timeval tv;
-  if (ares_timeout(r->channel, NULL, &tv) != NULL) {
-    uint64_t step = (uint64_t)tv.tv_sec * 1000 + (uint64_t)tv.tv_usec / 1000 + 1;
-    wait = step < wait ? step : wait;
-  }
+  uint64_t step = resolve_channel_wait(&r->channel);
+  wait = step < wait ? step : wait;
   uv_timer_start(&r->timer, on_timer, wait, 0);
 }
 
@@ -526,6 +319,7 @@ struct resolve *resolve_start(struct resolver *resolver, const char *host, uint6
   if (r == NULL)
     return NULL;
   r->resolver = resolver;
+  r->channel = (struct resolve_channel){.loop = resolver->loop, .moved = on_moved, .arg = r};
   r->done = done;
   r->arg = arg;
   uv_timer_init(resolver->loop, &r->timer);
@@ -559,22 +353,6 @@ void resolve_cancel(struct resolve *r) {
 /* ---- the resolver -------------------------------------------------------------------------------
  */
 
-static bool read_server(const char *text, struct server *server) {
-  struct resolve_address address;
-  uint16_t port;
-  if (!resolve_address_read(text, &address, &port))
-    return false;
-  *server = (struct server){.own = true};
-  server->node.family = address.family == 4 ? AF_INET : AF_INET6;
-  if (address.family == 4)
-    memcpy(&server->node.addr.addr4, address.bytes, 4);
-  else
-    memcpy(&server->node.addr.addr6, address.bytes, 16);
-  server->node.udp_port = port;
-  server->node.tcp_port = port;
-  return true;
-}
-
 struct resolver *resolver_open(uv_loop_t *loop, const char *server, char *why) {
   struct resolver *resolver = calloc(1, sizeof *resolver);
   if (resolver == NULL || ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS) {
@@ -583,7 +361,7 @@ struct resolver *resolver_open(uv_loop_t *loop, const char *server, char *why) {
     return NULL;
   }
   resolver->loop = loop;
-  if (server != NULL && !read_server(server, &resolver->server)) {
+  if (server != NULL && !resolve_server_read(server, &resolver->server)) {
     snprintf(why, RESOLVE_WHY, "resolver '%.60s' is not ADDRESS or ADDRESS@PORT", server);
     ares_library_cleanup();
     free(resolver);
