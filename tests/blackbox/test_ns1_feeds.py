@@ -9,7 +9,7 @@ import ns1sim
 import serverlib
 import sluicelib
 import statelib
-from test_sync_ns1 import ZONE, Watched, World, writes
+from ns1lib import ZONE, Watched, World
 from test_syncd import Syncd
 
 NAME = "cdn.e.test."
@@ -40,13 +40,8 @@ class FeedWorld(World):
         self.write(domain)
         (folder / "state").mkdir()
         self.server = sluicelib.Server(sluicelib.build(folder / "config", folder / "data"), "--state", folder / "state")
+        self.socket = self.server.control
         self.syncd = None
-
-    def run(self, command, *options, status=0):
-        done = sluicelib.sluice("sync", command, "--config", self.folder / "config", "--settings",
-                                self.folder / "sluice.yaml", "--socket", self.server.control, *options, status=status)
-        assert ns1sim.KEY not in done.stdout + done.stderr
-        return done
 
     def health(self, *changes):
         """(endpoint, down for A, down for AAAA)"""
@@ -133,12 +128,12 @@ def test_a_change_of_health_is_one_request(world):
             ([("two", True, False)], {"192.0.2.3": 1.0}, {"192.0.2.3": 1.0}),
             ([("spare", True, True), ("one", True, True)], ALL_UP, {"192.0.2.1": 0.5, "192.0.2.3": 0.5}),  # none is up
             ([("one", False, False), ("two", False, False), ("spare", False, False)], ALL_UP, {"192.0.2.1": 0.5, "192.0.2.3": 0.5})):
-        count = len(writes(world.sim))
+        count = len(world.writes())
         world.health(*changes)
         assert {i["key"].split("/")[0] for i in world.sync("plan")["items"]} == {"FEED"}
         world.apply()
         (source,) = world.sim.sources
-        assert writes(world.sim)[count:] == [("POST", f"/v1/feed/{source}")]
+        assert world.writes()[count:] == [("POST", f"/v1/feed/{source}")]
         assert (world.shares(), world.shares(EUROPEAN)) == (want, european)
         assert world.sync("plan")["items"] == []
     assert json.dumps([*world.sim.zones["e.test"].values()]) == records
@@ -188,13 +183,13 @@ def test_a_plan_without_feeds(world):
 def test_feeds_come_first_and_go_last(world):
     world.apply()
     (source,) = world.sim.sources
-    order = [p for _, p in writes(world.sim)]
+    order = [p for _, p in world.writes()]
     assert order[0] == "/v1/data/sources" and order[1:7] == [f"/v1/data/feeds/{source}"] * 6 and order[7] == f"/v1/feed/{source}"
     assert all(p.startswith("/v1/zones/") for p in order[8:])
     count = len(order)
     world.write(None, ZONE + "  cdn: {A: [192.0.2.9]}\n")
     world.apply("--allow-last")
-    order = [p for _, p in writes(world.sim)][count:]
+    order = [p for _, p in world.writes()][count:]
     feeds = [i for i, p in enumerate(order) if p.startswith("/v1/data/feeds")]
     assert len(feeds) == 6 and feeds == list(range(len(order) - 7, len(order) - 1)) and order[-1] == f"/v1/data/sources/{source}"
     assert not world.sim.sources
@@ -335,12 +330,12 @@ def test_feeds_in_pages(make):
 def test_replies_about_feeds_that_are_wrong(world, path, reply):
     world.apply()
     (source,) = world.sim.sources
-    count = len(writes(world.sim))
+    count = len(world.writes())
     if path == "feeds" and reply.startswith(b"["):
         reply = json.dumps([{"id": "../zones", "config": {"label": world.labels()[0]}}]).encode()
     world.sim.hooks["/v1/data/sources" if path == "sources" else f"/v1/data/feeds/{source}"] = lambda query: reply
     out = world.sync("plan", status=1)
-    assert "dns-b" in json.dumps(out["errors"]) and len(writes(world.sim)) == count
+    assert "dns-b" in json.dumps(out["errors"]) and len(world.writes()) == count
 
 
 def test_a_key_without_the_right_to_feeds(world):

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import ns1lib
 import ns1sim
 import serverlib
 import sluicelib
@@ -31,53 +32,28 @@ endpoints: {one: 192.0.2.1, two: 192.0.2.2}
 regions:
   global: {one: 3, two: 1}
 """
-CDN = ("cdn.e.test", "A")
 
 
-class World:
-    """A configuration at NS1's simulator, and the machine's settings with a folder for locks."""
+class World(ns1lib.World):
+    """A configuration at NS1, and the machine's settings with a folder for locks."""
 
     def __init__(self, folder, **options):
-        self.folder = folder
-        self.sim = ns1sim.Simulator(**options)
-        self.sim.make_zone()
-        (folder / "key").write_text(ns1sim.KEY, encoding="ascii")
-        (folder / "key").chmod(0o600)
         self.locks = folder / "locks"
         self.locks.mkdir()
-        self.settings = folder / "sluice.yaml"
-        self.socket = folder / "no-server"
-        self.set_up()
-        self.write()
+        super().__init__(folder, **options)
 
     def set_up(self, more=""):
-        self.settings.write_text(f"secrets: {{dns-b: {{file: {self.folder}/key}}}}\n"
-                                 f"syncd: {{locks: {self.locks}}}\n" + more, encoding="ascii")
+        super().set_up(f"syncd: {{locks: {self.locks}}}\n" + more)
 
     def write(self, www="192.0.2.80"):
-        sluicelib.write_tree(self.folder / "config", {
-            "defaults.yaml": f"default_zone: e.test\nproviders:\n  dns-b: {{type: ns1, url: \"{self.sim.url}\", secret: dns-b}}\n",
-            "e.test/zone.yaml": ZONE.replace("192.0.2.80", www), "e.test/cdn/domain.yaml": DOMAIN})
-
-    def words(self, command, *options):
-        return ["sync", command, "--config", self.folder / "config", "--settings", self.settings,
-                "--socket", self.socket, *options]
-
-    def run(self, command, *options, status=0):
-        return sluicelib.sluice(*self.words(command, *options), status=status)
-
-    def apply(self, *options, status=0):
-        return json.loads(self.run("apply", "--yes", "--json", "--allow-ns-change", *options, status=status).stdout)
+        super().write(DOMAIN, ZONE.replace("192.0.2.80", www))
 
     def start(self, *options):
         return subprocess.Popen([str(w) for w in [sluicelib.program("sluice"), *self.words("apply", "--yes", *options)]],
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=sluicelib.environment())
 
-    def writes(self):
-        return [r for r in self.sim.requests if r[0] != "GET"]
-
     def shares(self):
-        return ns1sim.shares(self.sim.zones["e.test"][CDN], ns1sim.Client())
+        return ns1sim.shares(self.record(), ns1sim.Client())
 
     def lock_name(self):
         """The name of the lock file, as a run makes it."""

@@ -8,72 +8,9 @@ import pytest
 import faultlib
 import ns1sim
 import sluicelib
+from ns1lib import DOMAIN, ZONE, Watched, World
 
-ZONE = """\
-ttl: 3600
-soa: {mname: ns1.e.test., rname: hostmaster.e.test., refresh: 7200, retry: 900, expire: 1209600, minimum: 60}
-ns: [ns1.e.test., ns2.e.test.]
-providers: [dns-b]
-records:
-  ns1: {A: [192.0.2.53]}
-  ns2: {A: [192.0.2.54]}
-  www: {A: [192.0.2.80], AAAA: ["2001:db8::80"], TXT: ["a ; b", "semi\\"quote"]}
-  "@": {MX: ["10 mail.example.net."], CAA: ["0 issue \\"ca.example.net\\""]}
-"""
-DOMAIN = """\
-ttl: 30
-endpoints: {one: 192.0.2.1, two: 192.0.2.2, spare: 192.0.2.3}
-regions:
-  global:
-    - {one: 3, two: 1}
-    - {spare: 1}
-  as: {two: 1}
-  eu: {one: 1, spare: 1}
-  ca-qc: {spare: 1}
-  192.0.2.128/25: {two: 1}
-  203.0.113.0/24: {one: 0, two: 10}
-"""
 HOST = "ttl: 30\nendpoints: {one: x.example.net.}\nregions: {global: {one: 1}}\n"
-CDN = ("cdn.e.test", "A")
-
-
-class World:
-    """A configuration, a simulator and the machine's settings."""
-
-    def __init__(self, folder, **options):
-        self.folder = folder
-        self.sim = ns1sim.Simulator(**options)
-        self.sim.make_zone()
-        (folder / "key").write_text(ns1sim.KEY, encoding="ascii")
-        (folder / "key").chmod(0o600)
-        (folder / "sluice.yaml").write_text(f"secrets: {{dns-b: {{file: {folder}/key}}}}\n", encoding="ascii")
-        self.write()
-
-    def write(self, domain=DOMAIN, zone=ZONE, **domains):
-        files = {"defaults.yaml": "default_zone: e.test\nproviders:\n"
-                                  f"  dns-b: {{type: ns1, url: \"{self.sim.url}\", secret: dns-b}}\n",
-                 "e.test/zone.yaml": zone}
-        for name, text in {"cdn": domain, **domains}.items():
-            (self.folder / f"config/e.test/{name}/domain.yaml").unlink(missing_ok=True)
-            if text:
-                files[f"e.test/{name}/domain.yaml"] = text
-        sluicelib.write_tree(self.folder / "config", files)
-
-    def run(self, command, *options, status=0):
-        done = sluicelib.sluice("sync", command, "--config", self.folder / "config", "--settings",
-                                self.folder / "sluice.yaml", "--socket", self.folder / "no-server", *options,
-                                status=status)
-        assert ns1sim.KEY not in done.stdout + done.stderr
-        return done
-
-    def sync(self, command, *options, status=0):
-        return json.loads(self.run(command, *options, "--json", status=status).stdout)
-
-    def apply(self, *options, status=0):
-        return self.sync("apply", "--yes", "--allow-ns-change", *options, status=status)
-
-    def record(self, key=CDN):
-        return self.sim.zones["e.test"].get(key)
 
 
 @pytest.fixture
@@ -93,14 +30,10 @@ def world(make):
     return make()
 
 
-def writes(sim):
-    return [r for r in sim.requests if r[0] != "GET"]
-
-
 def test_from_nothing_and_then_nothing(world):
     """Complaints 33 and 40: the second plan is empty, in whatever order lists come, and writes nothing."""
     world.sync("plan", status=3)  # the NS RRset needs a consent
-    assert not writes(world.sim)  # complaint 15
+    assert not world.writes()  # complaint 15
     out = world.apply()
     target = out["providers"][0]
     assert target["state"] == "applied" and target["seen"] == target["asked"] > 5, out
@@ -108,13 +41,13 @@ def test_from_nothing_and_then_nothing(world):
     assert ns1sim.shares(world.record(), ns1sim.Client("192.0.2.200", "JP", "AS")) == {"192.0.2.2": 1.0}
     assert ns1sim.shares(world.record(), ns1sim.Client("198.51.100.1", "CA", "NA", "QC")) == {"192.0.2.3": 1.0}
     assert ns1sim.shares(world.record(), ns1sim.Client("198.51.100.1", "CY", "EU")) == {"192.0.2.1": 0.5, "192.0.2.3": 0.5}
-    count = len(writes(world.sim))
+    count = len(world.writes())
     for seed in range(4):
         world.sim.random.seed(seed)
         assert world.sync("plan")["items"] == []
     assert world.apply()["providers"][0]["asked"] == 0
     assert world.sync("drift")["items"] == []
-    assert len(writes(world.sim)) == count
+    assert len(world.writes()) == count
 
 
 def test_new_default_keys_are_no_difference(world):
@@ -187,48 +120,6 @@ CHANGES = {
     "static to CNAME": (DOMAIN, ZONE.replace('www: {A: [192.0.2.80], AAAA: ["2001:db8::80"], TXT: ["a ; b", "semi\\"quote"]}',
                                              "www: {CNAME: x.example.net.}")),
 }
-
-
-class Watched:
-    """A world that is in sync, then changed; it can be set back.  Notes names that become empty."""
-
-    def __init__(self, world, change, leaving=(), consents=()):
-        world.apply()
-        self.world = world
-        self.consents = consents  # for the run after the fault
-        self.start = {k: json.dumps(v) for k, v in world.sim.zones["e.test"].items()}
-        self.steady = {d for d, _ in self.start} - set(leaving)
-        self.empty = []
-        world.write(*change)
-        first = len(world.sim.requests)
-        self.apply()
-        self.requests = [m for m, _ in world.sim.requests[first:]]
-        assert world.sync("plan", "--allow-ns-change")["items"] == []
-        self.end = set(world.sim.zones["e.test"])
-        world.sim.watch = self.look
-
-    def look(self, zones):
-        self.empty += self.steady - {d for (d, _), r in zones["e.test"].items() if r["answers"]}
-
-    def apply(self, status=0):
-        return self.world.apply("--allow-large", "--allow-last", status=status)
-
-    def fail_at(self, index, fault, forever=False):
-        """The change with a fault at one request (or all from there on), and then without."""
-        sim = self.world.sim
-        sim.zones["e.test"] = {k: json.loads(v) for k, v in self.start.items()}
-        first = len(sim.requests)
-        sim.faults = {first + i: fault for i in range(index, index + (100 if forever else 1))}
-        done = self.apply(status=None)
-        if forever:
-            assert done["errors"] and done["providers"][0]["state"] != "applied", (index, done)
-        sim.faults = {}
-        self.world.apply("--allow-large", "--allow-last", *self.consents)
-        assert self.world.sync("plan", "--allow-ns-change")["items"] == []
-        assert set(sim.zones["e.test"]) == self.end, index
-        assert not self.empty, (index, self.empty)
-
-
 LEAVING = {"a host name": ["cdn.e.test"], "static to CNAME": ["www.e.test"]}
 
 
@@ -314,7 +205,7 @@ def test_b80_pages(make):
     # The second page fails once.
     world.sim.faults = {len(world.sim.requests) + 1: "500"}
     assert world.sync("plan")["items"] == []
-    count = len(writes(world.sim))
+    count = len(world.writes())
     # It fails always.
     act = world.sim.act
 
@@ -336,7 +227,7 @@ def test_b80_pages(make):
         world.sim.act = circling
         out = world.sync("plan", status=1)
         assert "circle" in json.dumps(out["errors"]) or "another place" in json.dumps(out["errors"])
-    assert len(writes(world.sim)) == count
+    assert len(world.writes()) == count
 
 
 def test_records_are_asked_for_and_written_eight_at_a_time(world):
