@@ -3,7 +3,7 @@
 `test_C01_...` here, or in ELSEWHERE the tests that cover it; NOT_OURS has the rows that do not apply, and why.
 
 Where they are about one provider's API, that one is meant; else all kinds are run: PowerDNS, Route 53, NS1,
-Knot and BIND, as in faultlib.py.
+Knot and BIND, as in faultkinds.py.
 """
 import importlib
 import json
@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-import faultlib
+import faultworld
 import ns1sim
 import test_sync_rfc2136
 from test_reports_sync import ALL, ONE, OTHER, STEERING, Watch, make  # noqa: F401 (a fixture)
@@ -220,7 +220,7 @@ def test_C09_each_consent_stands_for_itself(make):
     world.write(records, {"cdn": ONE})
     world.apply()
     world.kind.put("theirs.e.test.", "A", ["192.0.2.66"])
-    head = faultlib.HEAD.replace("ns: [ns1.e.test., ns2.e.test.]", "ns: [ns1.e.test., ns3.example.net.]")
+    head = faultworld.HEAD.replace("ns: [ns1.e.test., ns2.e.test.]", "ns: [ns1.e.test., ns3.example.net.]")
     world.write(records.replace("192.0.2.", "192.0.3.") + "theirs: {A: [192.0.2.67]}\n", {}, head=head)
     flags = {"--allow-large": "n1.e.test./A", "--allow-ns-change": "e.test./NS", "--take-over": "theirs.e.test./A",
              "--allow-last": "cdn.e.test./A"}

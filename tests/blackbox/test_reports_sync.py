@@ -7,9 +7,11 @@ test_sync_fault_index.py; here each change stands alone.
 """
 import pytest
 
+import faultkinds
 import faultlib
+import faultworld
 
-ALL = list(faultlib.KINDS)
+ALL = list(faultkinds.KINDS)
 STEERING = ["powerdns", "route53", "ns1"]
 PAGED = ["route53", "ns1"]
 ONE = "ttl: 30\nendpoints: {one: 192.0.2.1, two: 192.0.2.2, spare: 192.0.2.3}\nregions:\n  global: [{one: 3, two: 1}, {spare: 1}]\n  fr: {two: 1}\n"
@@ -22,7 +24,7 @@ def make(tmp_path):
     worlds = []
 
     def one(kind, **options):
-        worlds.append(faultlib.World(kind, tmp_path, **options))
+        worlds.append(faultworld.World(kind, tmp_path, **options))
         return worlds[-1]
     yield one
     for world in worlds:

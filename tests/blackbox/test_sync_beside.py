@@ -2,7 +2,6 @@
 """Static records beside a steered name, at the apex above all: they are changed on their own."""
 import pytest
 
-import faultlib
 from test_reports_sync import ALL, OTHER, STEERING, make  # noqa: F401 (a fixture)
 
 APEX = "ttl: 30\nendpoints: {one: [192.0.2.1, \"2001:db8::1\"], two: [192.0.2.2, \"2001:db8::2\"]}\nregions: {global: {one: 1, two: %d}}\n"

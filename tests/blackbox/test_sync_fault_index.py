@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice sync` with a fault at every request that it sends, for every kind of provider (faultlib.py).
+"""`sluice sync` with a fault at every request that it sends, for every kind of provider (faultkinds.py).
 
 The change set has all that can happen to a name: new, gone, another address, weight or set of regions, plain to
 steered and back, addresses to a CNAME, static records.  Whatever fails when:
@@ -18,7 +18,9 @@ import os
 
 import pytest
 
+import faultkinds
 import faultlib
+import faultworld
 
 OTHERS = ["reset", "500", "short", "429", "denied", "garbage", "503", "close", "429-1"]
 HTTP = ["before", "after", "lost", "cut", "denied for good", "others", "others again"]
@@ -35,11 +37,11 @@ def grouped(kind, *more):
 
 
 def cases(without=()):
-    return [grouped(kind, mode) for kind in faultlib.KINDS for mode in (DNS if kind in ("knot", "bind") else HTTP)
+    return [grouped(kind, mode) for kind in faultkinds.KINDS for mode in (DNS if kind in ("knot", "bind") else HTTP)
             if mode not in without]
 
 
-KINDS = [grouped(kind) for kind in faultlib.KINDS]
+KINDS = [grouped(kind) for kind in faultkinds.KINDS]
 
 HEALTH = "health: {type: tcp, port: 80}\n"
 CDN = """\
@@ -71,7 +73,7 @@ def records(dump):
     return {key: body for key, body in dump.items() if not key[0].startswith("_sluice.")}
 
 
-class World(faultlib.World):
+class World(faultworld.World):
     """In sync with BEFORE, and with AFTER as the configuration; set back for each fault."""
 
     def __init__(self, kind, folder):

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-import faultlib
+import faultworld
 import ns1sim
 import sluicelib
 from ns1lib import DOMAIN, ZONE, Watched, World
@@ -300,7 +300,7 @@ def test_records_beyond_the_model(world, more):
 
 def test_what_says_200_and_is_not_the_api_has_done_nothing(tmp_path):
     """A portal answers for the API at the request that writes a mark: the record does not follow without it."""
-    world = faultlib.World("ns1", tmp_path)
+    world = faultworld.World("ns1", tmp_path)
     try:
         world.write("", {"cdn": HOST})
         world.apply()

@@ -2,7 +2,7 @@
 """Shares of `sluice sync plan` and `drift`: those that are in force, with who is down, before and after."""
 import pytest
 
-import faultlib
+import faultworld
 import sluicelib
 import statelib
 from test_reports_sync import STEERING, make  # noqa: F401 (a fixture)
@@ -25,7 +25,7 @@ class Served:
 
     def __init__(self, world, domain, own=False):
         self.world = world
-        head = faultlib.HEAD.replace("[dns-a]", "[sluice, dns-a]") if own else faultlib.HEAD
+        head = faultworld.HEAD.replace("[dns-a]", "[sluice, dns-a]") if own else faultworld.HEAD
         world.write("", {"cdn": domain}, head=head)
         state = world.folder / "state"
         state.mkdir()
