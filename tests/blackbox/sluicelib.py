@@ -379,8 +379,8 @@ def udp(query, address, port, timeout=DEADLINE):
                 raise
 
 
-def exchange(address, port, wire, timeout=5.0):
-    """Sends raw bytes over UDP and returns the raw reply."""
+def exchange(address, port, wire, timeout=DEADLINE):
+    """Sends raw bytes over UDP, once, and returns the raw reply."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.settimeout(timeout)

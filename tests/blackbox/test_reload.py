@@ -57,7 +57,7 @@ class Clients:
         wire = sluicelib.make_query("www.example.com.", "A").to_wire()
         while not self.halt.is_set():
             try:
-                raw = sluicelib.exchange(self.server.address, self.server.port, wire, timeout=20)
+                raw = sluicelib.exchange(self.server.address, self.server.port, wire)
                 found = rdata(dns.message.from_wire(raw))
                 assert len(found) == 1 and found[0] in self.values, found
             except Exception as problem:  # pylint: disable=broad-except
