@@ -109,6 +109,17 @@ class Feed:
             self.subjects = {s["id"]: s for s in subjects}
             self.send(self.snapshot())
 
+    def miss_change(self, number, v4=None, v6=None):
+        """A change that nobody hears of but by the next heartbeat."""
+        with self._lock:
+            self.seq += 1
+            self.subjects[number].update(v4=v4, v6=v6)
+
+    def hush(self):
+        """No more heartbeats; none is under way when this returns."""
+        with self._lock:
+            self.beating = False
+
     def _beat(self):
         while not self._stop.wait(0.5):
             with self._lock:
