@@ -292,8 +292,11 @@ def test_broken_handshakes_and_records(run):
                         del octets[at:at + rng.randint(1, 8)]
                     case _:
                         octets[at:at] = rng.randbytes(rng.randint(1, 40))
-            client.sock.sendall(octets)
-            client.sock.shutdown(socket.SHUT_WR)
+            try:
+                client.sock.sendall(octets)
+                client.sock.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # the server was faster, and has closed it
             assert is_closed(client.sock)
     assert server.is_well()
     assert server.plain.alive()
@@ -301,7 +304,7 @@ def test_broken_handshakes_and_records(run):
 
 def test_handshakes_that_never_end(run):
     """They are closed in time, and the others do not notice."""
-    server = run("--tcp-idle", "1")
+    server = run("--tcp-idle", "5")  # a good handshake takes less on a slow machine, too
     with server.connect() as silent, server.client(shake=False) as started, server.connect() as slow:
         with pytest.raises(ssl.SSLWantReadError):
             started.tls.do_handshake()
@@ -356,7 +359,7 @@ def test_many_unfinished_handshakes(run):
 
 
 def test_full_house(run):
-    server = run("--tcp-connections", "20")
+    server = run("--tcp-connections", "20", "--tcp-idle", "600")
     clients = [server.client() for _ in range(30)]
     try:
         assert server.is_well()
@@ -369,7 +372,7 @@ def test_full_house(run):
 
 
 def test_slow_reader_stops_being_read(run):
-    server = run()
+    server = run("--tcp-idle", "600")
     ask = message("big.example.com.", "TXT", number=5)  # 60 000 octets each
     count = 1000
     with server.client(SO_RCVBUF=4096) as client:
@@ -396,7 +399,7 @@ def test_slow_reader_stops_being_read(run):
 
 
 def test_reader_that_never_reads_is_closed(run):
-    server = run("--tcp-idle", "1")
+    server = run("--tcp-idle", "5")
     with server.client(SO_RCVBUF=4096) as client:
         client.tls.write(message("big.example.com.", "TXT") * 200)
         client.flush()
@@ -449,7 +452,7 @@ def test_few_descriptors(data, authority, tmp_path):
 
 
 def test_reload_under_open_connections(run, authority):
-    server = run()
+    server = run("--tcp-idle", "600")
     with server.client() as old:
         assert old.serial() == 1
         authority.issue(server.cert, server.key, serial=2)
@@ -463,7 +466,6 @@ def test_reload_under_open_connections(run, authority):
                 assert client.read_message()[:2] == struct.pack("!H", number)
         authority.issue(server.cert, server.key, serial=3)
         server.plain.signal(signal.SIGHUP)
-        server.plain.wait_log("reloaded.*", since=server.plain.mark() - 1)
 
         def renewed():
             with server.client() as newest:
