@@ -184,13 +184,13 @@ ALL = {"nsd": Nsd, "bind": Bind, "knot": Knot, "pdns": Pdns}
 class Scripted:
     """A primary of a few lines: `soa(query)` and `transfer(query, socket)` say what it does."""
 
-    def __init__(self, port, soa, transfer):
+    def __init__(self, port, soa, transfer, host=HOST):
         self.soa, self.transfer = soa, transfer
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind((HOST, port))
+        self.udp.bind((host, port))
         self.tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.tcp.bind((HOST, port))
+        self.tcp.bind((host, port))
         self.tcp.listen(16)
         self.transfers = 0
         self.threads = [threading.Thread(target=self._udp, daemon=True),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zones from primaries over TLS (RFC 9103): BIND, NSD and sluiced itself, and primaries that are hostile."""
 import base64
+import contextlib
+import functools
 import hashlib
 import socket
 import ssl
@@ -101,8 +103,9 @@ def bind(tmp_path, certificates):
     made = []
 
     def make(mine, text, key=None, client_ca=None):
-        one = Bind(tmp_path / "bind", sluicelib.Port(HOST).number, text, (HOST, mine.server.port), key)
-        one.tls_port, one.certificates, one.client_ca = mine.primary_port, certificates, client_ca
+        reserved = sluicelib.Port(HOST)
+        one = Bind(tmp_path / "bind", reserved.number, text, (HOST, mine.server.port), key)
+        one.tls_port, one.certificates, one.client_ca, one.reserved = mine.primary_port, certificates, client_ca, reserved
         made.append(one)
         one.start()
         one.wait_serial(1)
@@ -128,7 +131,8 @@ def test_bind(secondary, bind, certificates, algorithm):
     assert mine.counter("ixfr") == 1 and mine.counter("axfr") == 1
     assert mine.status()["error"] is None
     # The SOA query and the transfer that follows it share a connection (RFC 9103 section 6.3.1).
-    assert mine.counter("tls") == mine.counter("soa_queries")
+    found = serverlib.counters(mine.server)
+    assert found["secondary_tls"] == found["secondary_soa_queries"]
 
 
 def test_mutual_tls(secondary, bind, certificates):
@@ -180,7 +184,8 @@ class Nsd(primaries.Primary):
 def test_nsd(secondary, tmp_path, certificates):
     """NSD 4.6 knows no ALPN, and RFC 9103 section 7.1 wants it: an error that says so."""
     mine = secondary(**by_name(certificates))
-    other = Nsd(tmp_path / "nsd", sluicelib.Port(HOST).number, zone_text(1), (HOST, mine.server.port))
+    reserved = sluicelib.Port(HOST)
+    other = Nsd(tmp_path / "nsd", reserved.number, zone_text(1), (HOST, mine.server.port))
     other.tls_port, other.certificates = mine.primary_port, certificates
     other.start()
     try:
@@ -202,7 +207,6 @@ def test_sluiced(secondary, start, tmp_path, certificates):
         files[path] += zone
         sluicelib.build(sluicelib.write_tree(config, files), data)
     write("192.0.2.1")
-    mine.reserved.close()
     server = start(data, "--tls-listen", f"{HOST}@{mine.primary_port}", "--tls-cert", certificates.cert,
                    "--tls-key", certificates.key)
     serverlib.wait_for(lambda: sluicelib.rdata(mine.ask(f"new.{ZONE}")) == ["192.0.2.1"], mine.server.log)
@@ -218,17 +222,20 @@ def test_sluiced(secondary, start, tmp_path, certificates):
 
 
 class Script:
-    """A primary over TLS: `reply(wire, sock)` answers a question, `greet(sock)` makes the session."""
+    """A primary over TLS: `reply(wire, sock)` answers a question, `greet(sock)` makes the session.  It is asked
+    at once, so what it is to answer first must be given here: `first(script, wire, sock)`."""
 
-    def __init__(self, mine, context=None, reply=None, greet=None):
+    def __init__(self, mine, context=None, first=None, greet=None):
         self.serial, self.asked, self.connections, self.clear = 1, [], 0, []
-        self.context, self.reply, self.greet = context, reply or self.serve, greet or self.shake
+        self.context, self.greet = context, greet or self.shake
+        self.reply = functools.partial(first, self) if first else self.serve
         self.stop = threading.Event()
         self.tcp = socket.create_server((HOST, mine.primary_port), backlog=16)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind((HOST, mine.primary_port))
-        for work in (self.accept, self.listen):
-            threading.Thread(target=work, daemon=True).start()
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self.accept, self.listen)]
+        for thread in self.threads:
+            thread.start()
 
     def shake(self, sock):
         return self.context.wrap_socket(sock, server_side=True)
@@ -276,11 +283,10 @@ class Script:
 
     def close(self):
         self.stop.set()
-        for sock in (self.tcp, self.udp):
-            try:
+        for sock, thread in zip((self.tcp, self.udp), self.threads):
+            with contextlib.suppress(OSError):  # the thread ends, though UDP is not connected
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            thread.join(sluicelib.DEADLINE)
             sock.close()
 
 
@@ -495,12 +501,7 @@ def test_a_broken_transfer(secondary, script, certificates, broken, words):
 def test_a_connection_that_is_closed_after_the_first_answer(secondary, script, certificates):
     """The transfer is asked for over another one, and nothing is wrong."""
     mine = secondary(**by_name(certificates))
-    other = script(mine, good(certificates))
-
-    def reply(wire, sock):
-        other.serve(wire, sock)
-        return "close"
-    other.reply = reply
+    other = script(mine, good(certificates), lambda other, *question: other.serve(*question) or "close")
     mine.wait_serial(1)
     assert other.asked == ["SOA", "AXFR"] and other.connections == 2
     assert mine.status()["error"] is None and "closed" not in mine.server.log
@@ -508,15 +509,13 @@ def test_a_connection_that_is_closed_after_the_first_answer(secondary, script, c
 
 def test_octets_behind_the_answer_to_the_first_question(secondary, script, certificates):
     """They are not taken for the answer to the next one: that has a connection of its own."""
-    mine = secondary(**by_name(certificates))
-    other = script(mine, good(certificates))
-
-    def reply(wire, sock):
+    def first(other, wire, sock):
         if other.asked[-1] == "SOA":
             sock.sendall(framed(answer(wire, soa(1))) + framed(answer(wire, soa(9), NS, A, soa(9))))
         else:
             other.serve(wire, sock)
-    other.reply = reply
+    mine = secondary(**by_name(certificates))
+    other = script(mine, good(certificates), first)
     mine.wait_serial(1)
     assert other.asked == ["SOA", "AXFR"] and other.connections == 2
 
@@ -569,7 +568,7 @@ def test_the_next_primary_is_asked(secondary, script, certificates):
     mine.config.write_text(text.replace("\"]", more, 1), encoding="utf-8")
     first = script(mine, expired(certificates))
     mine.run()
-    mine.reserved, mine.primary_port = reserved, reserved.number
+    mine.primary_port = reserved.number
     script(mine, server_context(certificates.our_cert, certificates.our_key))
     mine.wait_serial(1)
     assert first.asked == [] and mine.status()["tls"] == ["to-primary", "pinned"]
