@@ -3,7 +3,6 @@
 import contextlib
 import json
 import random
-import socket
 import textwrap
 
 import pytest
@@ -174,10 +173,8 @@ def test_bad_receivers_do_not_delay_probes(tmp_path, make_config, start, port, h
 
 def test_dead_receiver_comes_back(tmp_path, make_config, port):
     """What could not be sent is sent later, also by another run of the checker, and once."""
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.9", 0))
-        number = reserved.getsockname()[1]
+    reserved = sluicelib.Port("127.0.0.9")
+    number = reserved.number
     site = Site(tmp_path, make_config, {"hook": {"format": "json", "url": f"http://127.0.0.9:{number}/"}},
                 {"cdn": steered(port, "p1: 127.0.0.11", "p2: 127.0.0.12", alerts="on: [failover], to: [hook]")})
     with Endpoint("127.0.0.11", port) as p1, Endpoint("127.0.0.12", port):
@@ -192,13 +189,14 @@ def test_dead_receiver_comes_back(tmp_path, make_config, port):
                 assert event["key"] == FAILOVER and event["action"] == "trigger"
         finally:
             web.close()
+            reserved.close()
 
 
 def test_B83_flapping_endpoint(tmp_path, make_config, port, hook):
     """However often it changes: four messages, and the last two say that it flaps."""
     site = Site(tmp_path, make_config, {"hook": {"format": "json", "url": hook.url}},
                 {"cdn": steered(port, "p1: 127.0.0.11", "p2: 127.0.0.12",
-                                alerts="on: [endpoint, recovered], to: [hook]")}, window="20ms", quiet="4s")
+                                alerts="on: [endpoint, recovered], to: [hook]")}, window="20ms", quiet="10s")
     with Endpoint("127.0.0.11", port) as p1, Endpoint("127.0.0.12", port), site.healthd() as healthd:
         healthd.wait_states(**{"127.0.0.11": "up", "127.0.0.12": "up"})
         for turn in range(3):
@@ -219,7 +217,7 @@ def test_B83_isolated_checker(tmp_path, make_config, port, hook):
     addresses = [f"127.0.0.{n}" for n in range(11, 23)]
     names = [f"e{i}: {address}" for i, address in enumerate(addresses)]
     site = Site(tmp_path, make_config, {"hook": {"format": "json", "url": hook.url}},
-                {"cdn": steered(port, *names, alerts="page: true, to: [hook]")}, window="2s")
+                {"cdn": steered(port, *names, alerts="page: true, to: [hook]")}, window="4s")
     endpoints = [Endpoint(address, port) for address in addresses]
     with site.healthd() as healthd:
         healthd.wait_states(**dict.fromkeys(addresses, "up"))

@@ -333,7 +333,9 @@ def test_unsent_messages_survive(hook, drive, tmp_path):
     run = drive(tmp_path / "spool")
     run.configure(routes, domain(on=["failover", "recovered"]))
     run.health("p1", "up", quiet=True)
-    assert [e["action"] for e in web.wait(2)] == ["trigger", "resolve"]
+    web.wait_for(lambda e: e["action"] == "resolve")
+    # The trigger may be there twice: what was under way when the first checker died is read by then.
+    assert [e["action"] for e in {e["id"]: e for e in web.documents()}.values()] == ["trigger", "resolve"]
 
 
 def test_ended_while_it_sends(hook, drive, tmp_path):
@@ -477,15 +479,13 @@ def test_bad_settings(options, reason):
 
 def test_B83_burst_of_200(hook, drive, tmp_path):
     web = hook()
-    run = drive(tmp_path / "spool", group_ms=300)
+    run = drive(tmp_path / "spool", group_ms=1000)
     names = [f"d{i:03d}.example.com." for i in range(200)]
     run.configure({"hook": {"format": "json", "url": web.url}}, *[domain(n, on=["endpoint", "recovered"]) for n in names])
-    for i in range(len(names)):
-        run.health("p1", "down", domain=i)
+    run.all_at_once("p1", "down", len(names))
     (event,) = web.wait(1)
     assert event["count"] == 200 and event["summary"].startswith("200 endpoints down: d000.example.com p1, ")
-    for i in range(len(names)):
-        run.health("p1", "up", domain=i)
+    run.all_at_once("p1", "up", len(names))
     second = web.wait(2)[1]
     assert second["action"] == "resolve" and second["key"] == event["key"]
     assert run.ask("json")["open"] == []
@@ -493,7 +493,7 @@ def test_B83_burst_of_200(hook, drive, tmp_path):
 
 def test_B83_flapping(hook, drive):
     web = hook()
-    run = drive(group_ms=10, quiet_ms=500)
+    run = drive(group_ms=10, quiet_ms=3000)
     run.configure({"hook": {"format": "json", "url": web.url}}, domain(on=["endpoint", "recovered"]))
     for count in (1, 2, 3):
         run.health("p1", "up" if count == 2 else "down")
