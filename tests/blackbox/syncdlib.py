@@ -54,9 +54,13 @@ class Gate:
         while True:
             try:
                 client = listener.accept()[0]
-                server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 return
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                client.close()
+                continue
             with self.lock:
                 self.open_sockets |= {client, server}
             for a, b in ((client, server), (server, client)):

@@ -111,6 +111,7 @@ def test_set_arrives_at_the_provider(world):
     assert world.answers() == {"192.0.2.2"}
     row = statelib.history(world.server.control)[0]
     assert row["result"] == {"sluice": "done", "dns-a": "done"}
+    world.wait_level()  # (a look at the server of before may be taken in only now)
     assert "dns-a" not in world.endpoints("get", "cdn").stdout
     assert "level, 1 steered name" in world.sluice("status").stdout
     world.endpoints("disable", "cdn", "two")
@@ -175,9 +176,12 @@ def test_killed_in_the_middle(world):
 def test_the_end_of_a_timed_override_reaches_the_provider(world):
     world.start()
     world.wait_level()
-    world.endpoints("set", "cdn", "only[two]", "--for", "3s")
-    assert world.answers() == {"192.0.2.2"}
-    serverlib.wait_for(lambda: world.answers() == {"192.0.2.1", "192.0.2.2"}, "the configured weights")
+
+    def arrives(seconds):
+        world.endpoints("set", "cdn", "only[two]", "--for", f"{seconds}s")
+        return world.answers() == {"192.0.2.2"}
+    assert any(arrives(seconds) for seconds in (3, 15, 50))  # on a slow machine it may be over before it is looked at
+    serverlib.wait_for(lambda: world.answers() == {"192.0.2.1", "192.0.2.2"}, "the configured weights", 2 * sluicelib.DEADLINE)
 
 
 def test_health_is_pushed(world):

@@ -100,11 +100,12 @@ def test_a_record_of_others_in_the_way_counts_as_behind(make):
 
 def drift(machine):
     """Somebody changes three of our records, and adds one."""
-    zone = machine.sim.zones["e.test"]
-    zone[("www.e.test", "A")]["answers"] = [{"answer": ["192.0.2.99"]}]
-    del zone[("ns1.e.test", "A")]
-    zone[("cdn.e.test", "A")]["filters"] = []
-    machine.sim.put("theirs.e.test", "A", [["192.0.2.66"]])
+    with machine.sim.lock:
+        zone = machine.sim.zones["e.test"]
+        zone[("www.e.test", "A")]["answers"] = [{"answer": ["192.0.2.99"]}]
+        del zone[("ns1.e.test", "A")]
+        zone[("cdn.e.test", "A")]["filters"] = []
+        machine.sim.put("theirs.e.test", "A", [["192.0.2.66"]])
 
 
 def test_what_drifts_is_brought_level(make):
