@@ -149,6 +149,8 @@ static bool take_geo(struct load *load) {
   if (old == NULL || !shared_geo_is_current(old, r->geo_path, r->asn_path)) {
     char *reason = old != NULL ? load->warning : load->why;
     load->served->geo = shared_geo_open(r->geo_path, r->asn_path, reason);
+    if (load->served->geo == NULL && r->bad_places != NULL)
+      *r->bad_places = true;
     if (load->served->geo != NULL || old == NULL)
       return load->served->geo != NULL;
   }

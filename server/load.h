@@ -82,6 +82,7 @@ struct load_request {
   size_t secondary_count;
   bool keep_build; /* take the build's zones from `previous`, whatever DATA/current is */
   struct transfer_policy *transfer; /* for zones without `transfer:` of their own; or NULL */
+  bool *bad_places;                 /* or NULL; set if the reason is about the location files */
   const atomic_bool *cancel;        /* or NULL; set by another thread, makes load_run() fail soon */
 };
 

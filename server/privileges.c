@@ -14,10 +14,22 @@ bool privileges_find(const char *user, struct privileges *found, char *why) {
   const struct passwd *entry = getpwnam(user);
   if (entry == NULL) {
     snprintf(why, PRIVILEGES_WHY, "user `%.100s`: %s", user,
-             errno != 0 ? strerror(errno) : "there is no such user");
+             errno != 0 ? strerror(errno) : "there is no such user; create it, or name another");
     return false;
   }
   *found = (struct privileges){.uid = entry->pw_uid, .gid = entry->pw_gid};
+  return true;
+}
+
+bool privileges_find_group(const char *group, gid_t *gid, char *why) {
+  errno = 0;
+  const struct group *entry = getgrnam(group);
+  if (entry == NULL) {
+    snprintf(why, PRIVILEGES_WHY, "group `%.100s`: %s", group,
+             errno != 0 ? strerror(errno) : "there is no such group; create it, or name another");
+    return false;
+  }
+  *gid = entry->gr_gid;
   return true;
 }
 

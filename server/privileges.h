@@ -18,6 +18,9 @@ struct privileges {
 /* Finds a user; false with a one-line reason in `why` (PRIVILEGES_WHY octets). */
 bool privileges_find(const char *user, struct privileges *found, char *why);
 
+/* The same for a group. */
+bool privileges_find_group(const char *group, gid_t *gid, char *why);
+
 /* Becomes the user `name`, for good; false with a reason.  Before other threads start. */
 bool privileges_drop(const char *name, const struct privileges *to, char *why);
 

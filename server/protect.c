@@ -7,11 +7,10 @@
 #include <sys/random.h>
 #include <urcu-qsbr.h>
 
-#include "base/fs.h"
 #include "base/log.h"
 #include "server/cookie.h"
 
-enum { SECRETS_FILE_MAX = 4096, ROTATION_MS = 24 * 3600 * 1000 };
+enum { ROTATION_MS = 24 * 3600 * 1000 };
 
 static void wipe_and_free(struct cookie_secrets *secrets) {
   if (secrets == NULL)
@@ -38,20 +37,12 @@ static bool random_octets(uint8_t out[COOKIE_SECRET_SIZE], char *why) {
 }
 
 static struct cookie_secrets *read_secrets(const char *path, char *why) {
-  uint8_t *text = NULL;
-  size_t len = 0;
-  if (!fs_read(path, SECRETS_FILE_MAX, &text, &len, why))
-    return NULL;
-  char reason[COOKIE_WHY];
   struct cookie_secrets *secrets = calloc(1, sizeof *secrets);
-  bool ok = secrets != NULL && cookie_secrets_parse((const char *)text, len, secrets, reason);
-  if (secrets == NULL)
+  if (secrets == NULL) {
     snprintf(why, PROTECT_WHY, "out of memory");
-  else if (!ok)
-    snprintf(why, PROTECT_WHY, "%.300s: %s", path, reason);
-  explicit_bzero(text, len);
-  free(text);
-  if (ok)
+    return NULL;
+  }
+  if (settings_protect_secrets(path, secrets, why))
     return secrets;
   wipe_and_free(secrets);
   return NULL;

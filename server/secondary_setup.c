@@ -31,17 +31,6 @@ static void take_kept(struct managed *m, int64_t now) {
   secondary_zone_restore(&m->zone, &m->info.soa, (age > most ? most : age) * 1000, now);
 }
 
-static bool find_key(struct managed *m, const struct tsig_keys *keys, char *why) {
-  char name[NAME_MAX_TEXT];
-  if (!m->settings->has_key)
-    return true;
-  m->key = tsig_keys_find(keys, m->settings->key);
-  if (m->key == NULL)
-    snprintf(why, SECONDARY_WHY, "secondary zone %.200s: there is no key %.200s in `keys:`",
-             m->name, name_to_text(name, m->settings->key));
-  return m->key != NULL;
-}
-
 static bool open_zone(struct secondary *s, size_t i, char *why) {
   struct managed *m = &s->zones[i];
   char name[NAME_MAX_TEXT];
@@ -59,7 +48,7 @@ static bool open_zone(struct secondary *s, size_t i, char *why) {
   struct rng rng;
   rng_seed_kernel(&rng);
   secondary_zone_init(&m->zone, (unsigned)m->settings->primary_count, rng_next(&rng), now);
-  if (!find_key(m, s->options.keys, why))
+  if (!settings_secondary_key(s->options.settings, m->settings, s->options.keys, &m->key, why))
     return false;
   take_kept(m, now);
   m->served = secondary_is_servable(m, now);
@@ -98,15 +87,15 @@ static bool make_gate(struct secondary *s) {
 /* Connections to the peers of `tls:`; false if the files of one cannot be used. */
 static bool open_tls(struct secondary *s, char *why) {
   const struct settings_tls_peers *peers = s->options.tls;
-  char reason[TLS_WHY];
+  enum tls_blame blame;
   s->tls = calloc(peers->count + 1, sizeof *s->tls);
   if (s->tls == NULL)
     return out_of_memory(why);
   for (size_t i = 0; i < peers->count; i++) {
-    s->tls[i] = tls_client_open(&peers->items[i].peer, reason);
+    s->tls[i] = tls_client_open(&peers->items[i].peer, &blame, why);
     if (s->tls[i] != NULL)
       continue;
-    snprintf(why, SECONDARY_WHY, "tls `%.60s`: %.400s", peers->items[i].name, reason);
+    settings_tls_peers_blame(peers, &peers->items[i], blame, why);
     return false;
   }
   return true;
@@ -114,22 +103,22 @@ static bool open_tls(struct secondary *s, char *why) {
 
 void secondary_reload_tls(struct secondary *s, char *warning) {
   const struct settings_tls_peers *peers = s->options.tls;
+  enum tls_blame blame;
   char reason[TLS_WHY];
   warning[0] = '\0';
   for (size_t i = 0; i < peers->count; i++) {
-    if (tls_client_reload(s->tls[i], reason))
+    if (tls_client_reload(s->tls[i], &blame, reason))
       continue;
-    snprintf(warning, SECONDARY_WHY, "the old files of tls `%.60s` stay in use: %.350s",
+    settings_tls_peers_blame(peers, &peers->items[i], blame, reason);
+    snprintf(warning, SECONDARY_WHY, "the old files of tls `%.40s` stay in use: %.430s",
              peers->items[i].name, reason);
     log_warning("%s", warning);
   }
 }
 
 struct secondary *secondary_open(const struct secondary_options *options, char *why) {
-  if (options->settings->count > 0 && options->state == NULL) {
-    snprintf(why, SECONDARY_WHY, "secondary zones need a folder to be kept in: set `state`");
+  if (!settings_secondary_has_state(options->settings, options->state, why))
     return NULL;
-  }
   struct secondary *s = calloc(1, sizeof *s);
   if (s == NULL) {
     out_of_memory(why);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/server.h"
 
-#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +56,10 @@ static void retire_done(uv_work_t *work, int status) {
   free(work->data);
 }
 
+_Static_assert((int)SERVER_WHY == (int)SETTINGS_WHY && (int)LOAD_WHY == (int)SETTINGS_WHY &&
+                   (int)PROTECT_WHY == (int)SETTINGS_WHY,
+               "settings_blame() puts more into each of them");
+
 static void retire(struct server *server, struct served *served) {
   struct retired *retired = calloc(1, sizeof *retired);
   if (retired != NULL) {
@@ -81,13 +84,28 @@ static void make_request(struct server *server, bool keep_build) {
                                    .previous = server->served,
                                    .keep_build = keep_build,
                                    .transfer = server->settings->transfer.policy,
+                                   .bad_places = &server->bad_places,
                                    .cancel = &server->cancel};
+  server->bad_places = false;
   request->secondary = secondary_wanted(server->secondary, &request->secondary_count);
+}
+
+/* Puts the place in the settings before a reason that is about the location files: it names one. */
+static void blame_places(const struct server *server, char *why) {
+  const struct settings *s = server->settings;
+  bool is_geo = s->geo != NULL && strstr(why, s->geo) != NULL;
+  bool is_asn = s->asn != NULL && strstr(why, s->asn) != NULL;
+  if (is_geo && is_asn) /* one path is in the other */
+    is_geo = strlen(s->geo) > strlen(s->asn);
+  if (is_geo || is_asn)
+    settings_blame(s, is_geo ? "geo" : "asn", why);
 }
 
 static void load_work(uv_work_t *work) {
   struct server *server = work->data;
   server->loaded = load_run(&server->request, server->load_warning, server->load_why);
+  if (server->bad_places && server->load_warning[0] != '\0')
+    blame_places(server, server->load_warning);
   if (server->request.keep_build)
     return;
   char warning[SECONDARY_WHY];
@@ -159,8 +177,10 @@ static void load_done(uv_work_t *work, int status) {
     return;
   }
   char protect_why[PROTECT_WHY];
-  if (!server->request.keep_build && !protect_reload(&server->protect, protect_why))
+  if (!server->request.keep_build && !protect_reload(&server->protect, protect_why)) {
+    settings_blame(server->settings, "cookie-secrets", protect_why);
     log_warning("the old cookie secrets stay in use: %s", protect_why);
+  }
   bool ok = server->loaded != NULL && publish(server, server->loaded, server->load_why);
   server->loaded = NULL;
   memcpy(server->tls.warning, server->load_tls_warning, sizeof server->tls.warning);
@@ -268,8 +288,11 @@ static bool open_sockets(struct server *server, char *why) {
     return false;
   if (settings->control == NULL)
     return true;
+  gid_t gid; /* looked up here for its place in the settings */
+  if (settings->group != NULL && !privileges_find_group(settings->group, &gid, why))
+    return settings_blame(settings, "group", why);
   server->control = control_open(server->loop, settings->control, server, why);
-  return server->control != NULL;
+  return server->control != NULL || settings_blame(settings, "control", why);
 }
 
 /* The control socket belongs to the user that the server becomes, and to the group of its users. */
@@ -278,14 +301,8 @@ static bool give_control_away(const struct settings *settings, const struct priv
   gid_t gid = (gid_t)-1;
   if (settings->control == NULL)
     return true;
-  if (settings->group != NULL) {
-    const struct group *group = getgrnam(settings->group);
-    if (group == NULL) {
-      snprintf(why, SERVER_WHY, "group `%.100s`: there is no such group", settings->group);
-      return false;
-    }
-    gid = group->gr_gid;
-  }
+  if (settings->group != NULL && !privileges_find_group(settings->group, &gid, why))
+    return settings_blame(settings, "group", why);
   uid_t uid = to != NULL ? to->uid : (uid_t)-1;
   if (lchown(settings->control, uid, gid) == 0)
     return true;
@@ -297,11 +314,11 @@ static bool drop_privileges(const struct server *server, char *why) {
   const struct settings *settings = server->settings;
   struct privileges to;
   if (settings->user != NULL && !privileges_find(settings->user, &to, why))
-    return false;
+    return settings_blame(settings, "user", why);
   if (!give_control_away(settings, settings->user != NULL ? &to : NULL, why))
     return false;
   if (settings->user != NULL && !privileges_drop(settings->user, &to, why))
-    return false;
+    return settings_blame(settings, "user", why);
   privileges_no_new();
   return true;
 }
@@ -350,11 +367,17 @@ static bool open_state(struct server *server, char *why) {
 }
 
 static bool load_first(struct server *server, char *why) {
-  if (!open_state(server, why) || !open_secondary(server, why) ||
-      !server_tls_load(&server->tls, why))
+  if (!open_state(server, why)) {
+    if (server->settings->state != NULL)
+      settings_blame(server->settings, "state", why);
+    return false;
+  }
+  if (!open_secondary(server, why) || !server_tls_load(&server->tls, why))
     return false;
   make_request(server, false);
   struct served *served = load_run(&server->request, server->load_warning, why);
+  if (served == NULL && server->bad_places)
+    blame_places(server, why);
   return served != NULL && publish(server, served, why);
 }
 
@@ -369,8 +392,11 @@ static bool start_threads(struct server *server, char *why) {
       .nsid_len = settings->nsid != NULL ? strlen(settings->nsid) : 0,
       .tcp_idle_ms = idle_ms,
   };
-  if (!protect_open(&server->protect, &settings->protect, &server->query, server->loop, why))
+  if (!protect_open(&server->protect, &settings->protect, &server->query, server->loop, why)) {
+    if (settings->protect.cookie_secrets != NULL)
+      settings_blame(settings, "cookie-secrets", why);
     return false;
+  }
   const struct ratelimit_config *limit =
       settings->protect.limited ? &settings->protect.limit : NULL;
   unsigned connections = connection_limit(server);

@@ -71,6 +71,7 @@ struct server {
   struct reload_waiter *waiting; /* for the load that is running */
   struct reload_waiter *next;    /* for one that starts after it */
   struct load_request request;   /* of the load that is running */
+  bool bad_places;               /* its reason or warning is about the location files */
   bool secondary_changed;        /* a load is wanted that keeps the build */
   struct server_reloaded reloaded;
   uint32_t generation;       /* of the view */

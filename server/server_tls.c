@@ -28,12 +28,21 @@ static void log_expiry(const struct server_tls *tls) {
                 (int)((left + DAY - 1) / DAY));
 }
 
+/* Puts the place of the file in the settings before the reason. */
+static void blame_file(const struct server_tls *tls, enum tls_blame blame, char *why) {
+  if (blame != TLS_BLAME_NONE)
+    settings_blame(tls->settings, blame == TLS_BLAME_KEY ? "tls-key" : "tls-cert", why);
+}
+
 bool server_tls_load(struct server_tls *tls, char *why) {
+  enum tls_blame blame;
   if (tls->tcp == NULL)
     return true;
-  tls->files = tls_server_open(tls->settings->tls.cert, tls->settings->tls.key, why);
+  tls->files = tls_server_open(tls->settings->tls.cert, tls->settings->tls.key, &blame, why);
   if (tls->files != NULL)
     log_expiry(tls);
+  else
+    blame_file(tls, blame, why);
   return tls->files != NULL;
 }
 
@@ -55,12 +64,14 @@ void server_tls_reload(const struct server_tls *tls, char *warning) {
   warning[0] = '\0';
   if (tls->files == NULL)
     return;
+  enum tls_blame blame;
   char why[TLS_WHY];
-  if (tls_server_reload(tls->files, why)) {
+  if (tls_server_reload(tls->files, &blame, why)) {
     log_expiry(tls);
     return;
   }
-  snprintf(warning, TLS_WHY, "the old TLS certificate stays in use: %.400s", why);
+  blame_file(tls, blame, why);
+  snprintf(warning, TLS_WHY, "the old TLS certificate stays in use: %.470s", why);
   log_warning("%s", warning);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/diag.h"
 #include "base/fs.h"
+#include "server/settings_fail.h"
 #include "zones/yaml_tree.h"
 
 enum { SETTINGS_FILE_MAX = 1 << 20, NSID_MAX = 128, UDP_LEAST = 512, UDP_MOST = 4096 };
@@ -59,6 +60,8 @@ static const struct key keys[] = {
     {"log", KEY_LOG, 0, 0, 0},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
+_Static_assert((int)KEYS <= (int)SETTINGS_KEYS, "each key has a place");
+_Static_assert((int)SETTINGS_FAIL_WHY == (int)SETTINGS_WHY, "one size for all reasons");
 
 static bool set_text(char **place, const char *text, char *why) {
   if (*text == '\0') {
@@ -184,34 +187,39 @@ static const struct key *find_key(const char *name) {
 /* ---- the file ---------------------------------------------------------------------------------
  */
 
-static bool fail_at(const char *path, const struct yaml_node *node, const char *key,
-                    const char *reason, char *why) {
-  snprintf(why, SETTINGS_WHY, "%.200s:%u:%u: `%.40s`: %.200s", path, node->line, node->column, key,
-           reason);
-  return false;
+/* Once a value was taken: where it stands, {0, 0} for a flag. */
+static void note_place(struct settings *settings, const struct key *key, struct settings_place at) {
+  settings->at[key - keys] = at;
+  if (key->kind == KEY_TLS_LISTEN)
+    settings->tls.at[settings->tls.listen_count - 1] = at;
 }
 
 static bool take_value(struct settings *settings, const struct key *key, const char *path,
                        const struct yaml_node *value, char *why) {
   char reason[SETTINGS_WHY];
-  if (value->kind == YAML_SCALAR)
-    return set_key(settings, key, value->text, reason) ||
-           fail_at(path, value, key->name, reason, why);
+  if (value->kind == YAML_SCALAR) {
+    if (!set_key(settings, key, value->text, reason))
+      return settings_fail(path, value, key->name, reason, why);
+    note_place(settings, key, settings_place_of(value));
+    return true;
+  }
   if (value->kind != YAML_LIST || !is_list(key))
-    return fail_at(path, value, key->name,
-                   key->kind == KEY_AS ? "must be a user or a list of users"
-                   : is_list(key)      ? "must be an address or a list of addresses"
-                                       : "must be a single value",
-                   why);
+    return settings_fail(path, value, key->name,
+                         key->kind == KEY_AS ? "must be a user or a list of users"
+                         : is_list(key)      ? "must be an address or a list of addresses"
+                                             : "must be a single value",
+                         why);
   for (size_t i = 0; i < value->count; i++) {
     const struct yaml_node *item = value->items[i];
     if (item->kind != YAML_SCALAR)
-      return fail_at(
+      return settings_fail(
           path, item, key->name,
           key->kind == KEY_AS ? "must be a list of users" : "must be a list of addresses", why);
     if (!set_key(settings, key, item->text, reason))
-      return fail_at(path, item, key->name, reason, why);
+      return settings_fail(path, item, key->name, reason, why);
+    note_place(settings, key, settings_place_of(item));
   }
+  settings->at[key - keys] = settings_place_of(value);
   return true;
 }
 
@@ -223,7 +231,7 @@ static bool unknown_key(const char *path, const struct yaml_node *node, char *wh
   char reason[SETTINGS_WHY] = "unknown key";
   if (near != NULL)
     snprintf(reason, sizeof reason, "unknown key (did you mean `%s`?)", near);
-  return fail_at(path, node, node->text, reason, why);
+  return settings_fail(path, node, node->text, reason, why);
 }
 
 /* True if the pair is a section that belongs to a part of the server; *ok tells if it was taken. */
@@ -248,7 +256,8 @@ static bool take_section(struct settings *settings, const char *path, const stru
 static bool take_tree(struct settings *settings, const char *path, const struct yaml_node *root,
                       char *why) {
   if (root->kind != YAML_MAP) {
-    snprintf(why, SETTINGS_WHY, "%.200s: must be a map of settings", path);
+    snprintf(why, SETTINGS_WHY, "%.180s:%u:%u: must be a map of settings such as `data: DIR`", path,
+             root->line, root->column);
     return false;
   }
   /* Before the sections that name what is in it. */
@@ -276,8 +285,12 @@ static bool take_tree(struct settings *settings, const char *path, const struct 
 bool settings_read_file(struct settings *settings, const char *path, char *why) {
   uint8_t *text = NULL;
   size_t length = 0;
-  if (!fs_read(path, SETTINGS_FILE_MAX, &text, &length, why))
+  char reason[FS_WHY];
+  settings->file = path;
+  if (!fs_read(path, SETTINGS_FILE_MAX, &text, &length, reason)) {
+    snprintf(why, SETTINGS_WHY, "%.180s:1:1: %.260s", path, reason);
     return false;
+  }
   struct arena arena;
   struct diag_list problems;
   arena_init(&arena);
@@ -288,7 +301,8 @@ bool settings_read_file(struct settings *settings, const char *path, char *why) 
     ok = take_tree(settings, path, root, why);
   } else if (problems.count > 0) {
     const struct diag *first = &problems.items[0];
-    snprintf(why, SETTINGS_WHY, "%.200s:%u:%u: %.200s", first->path, first->line, first->column,
+    snprintf(why, SETTINGS_WHY, "%.180s:%u:%u: %.260s", first->path,
+             first->line > 0 ? first->line : 1, first->column > 0 ? first->column : 1,
              first->message);
   } else {
     snprintf(why, SETTINGS_WHY, "out of memory");
@@ -411,11 +425,65 @@ static bool walk_flags(struct flags *flags, int argc, char **argv, bool apply, c
         snprintf(why, SETTINGS_WHY, "--%s: %.300s", key->name, reason);
         return false;
       }
+      note_place(flags->settings, key, (struct settings_place){0, 0});
     }
   }
   if (optind == argc)
     return true;
   snprintf(why, SETTINGS_WHY, "unexpected argument `%.100s` (see sluiced --help)", argv[optind]);
+  return false;
+}
+
+/* ---- what must hold once all is read ----------------------------------------------------------
+ */
+
+bool settings_blame_at(const struct settings *settings, struct settings_place at, const char *key,
+                       char *why) {
+  char reason[SETTINGS_WHY];
+  snprintf(reason, sizeof reason, "%s", why);
+  if (at.line > 0)
+    return settings_fail_at(settings->file, at, key, reason, why);
+  snprintf(why, SETTINGS_WHY, "--%s: %.400s", key, reason);
+  return false;
+}
+
+bool settings_blame(const struct settings *settings, const char *key, char *why) {
+  return settings_blame_at(settings, settings->at[find_key(key) - keys], key, why);
+}
+
+static bool check_lengths(const struct settings *settings, char *why) {
+  if (settings->nsid != NULL && strlen(settings->nsid) > NSID_MAX) {
+    snprintf(why, SETTINGS_WHY, "at most %d octets are possible", NSID_MAX);
+    return settings_blame(settings, "nsid", why);
+  }
+  if (settings->health != NULL && strlen(settings->health) >= HEALTH_PATH_MAX) {
+    snprintf(why, SETTINGS_WHY, "the path of a socket has at most %d octets", HEALTH_PATH_MAX - 1);
+    return settings_blame(settings, "health", why);
+  }
+  return true;
+}
+
+static bool check_tls(const struct settings *settings, char *why) {
+  const struct settings_tls *tls = &settings->tls;
+  const char *key;
+  size_t item;
+  if (settings_tls_check(tls, settings->listen, settings->listen_count, &key, &item, why))
+    return true;
+  if (item == tls->listen_count)
+    return settings_blame(settings, key, why);
+  return settings_blame_at(settings, tls->at[item], key, why);
+}
+
+static bool check_missing(const struct settings *settings, char *why) {
+  const char *key = settings->data == NULL ? "data" : "listen";
+  const char *flag = settings->data == NULL ? "--data DIR" : "--listen ADDRESS@PORT";
+  if (settings->data != NULL && settings->listen_count > 0)
+    return true;
+  if (settings->file != NULL)
+    snprintf(why, SETTINGS_WHY, "%.180s:1:1: `%s` is missing; add it, or give %s", settings->file,
+             key, flag);
+  else
+    snprintf(why, SETTINGS_WHY, "%s is missing (see sluiced --help)", flag);
   return false;
 }
 
@@ -434,25 +502,13 @@ enum settings_result settings_read(struct settings *settings, int argc, char **a
     return SETTINGS_BAD;
   if (!walk_flags(&flags, argc, argv, true, why))
     return SETTINGS_USAGE;
-  enum settings_result bad = flags.file != NULL ? SETTINGS_BAD : SETTINGS_USAGE;
-  if (settings->nsid != NULL && strlen(settings->nsid) > NSID_MAX) {
-    snprintf(why, SETTINGS_WHY, "nsid: at most %d octets are possible", NSID_MAX);
-    return bad;
-  }
-  if (settings->health != NULL && strlen(settings->health) >= HEALTH_PATH_MAX) {
-    snprintf(why, SETTINGS_WHY, "health: the path of a socket has at most %d octets",
-             HEALTH_PATH_MAX - 1);
-    return bad;
-  }
-  if (!settings_protect_check(&settings->protect, why))
-    return bad;
-  if (!settings_tls_check(&settings->tls, settings->listen, settings->listen_count, why))
-    return bad;
-  if (settings->data != NULL && settings->listen_count > 0)
+  const char *key;
+  bool ok = check_lengths(settings, why);
+  if (ok && !settings_protect_check(&settings->protect, &key, why))
+    ok = settings_blame(settings, key, why);
+  if (ok && check_tls(settings, why) && check_missing(settings, why))
     return SETTINGS_OK;
-  snprintf(why, SETTINGS_WHY, "%s is missing (see sluiced --help)",
-           settings->data == NULL ? "--data DIR" : "--listen ADDRESS@PORT");
-  return bad;
+  return flags.file != NULL ? SETTINGS_BAD : SETTINGS_USAGE;
 }
 
 void settings_close(struct settings *settings) {

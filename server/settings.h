@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "server/address.h"
+#include "server/settings_place.h"
 #include "server/settings_protect.h"
 #include "server/settings_secondary.h"
 #include "server/settings_tls.h"
@@ -23,9 +24,12 @@ enum {
   SETTINGS_MAX_LISTEN = 64,
   SETTINGS_MAX_THREADS = 1024,
   SETTINGS_MAX_AS = 64,
+  SETTINGS_KEYS = 32, /* at least so many as there are */
 };
 
 struct settings {
+  const char *file;                        /* that was read, or NULL; must live as long */
+  struct settings_place at[SETTINGS_KEYS]; /* of the values, for settings_blame() */
   char *data;
   struct address listen[SETTINGS_MAX_LISTEN];
   size_t listen_count;
@@ -66,7 +70,13 @@ enum settings_result settings_read(struct settings *settings, int argc, char **a
 void settings_close(struct settings *settings);
 
 /* Reads a file alone, whatever may be missing in it; false with one line in `why`.  `settings` is
- * all zero before; settings_close() frees the contents in every case. */
+ * all zero before; `path` must live as long; settings_close() frees the contents in every case. */
 bool settings_read_file(struct settings *settings, const char *path, char *why);
+
+/* Puts before the reason in `why` (SETTINGS_WHY octets) what it is about, the value of `key`:
+ * "path:line:column: `key`: reason", or "--key: reason" if a flag has set it.  Returns false. */
+bool settings_blame(const struct settings *settings, const char *key, char *why);
+bool settings_blame_at(const struct settings *settings, struct settings_place at, const char *key,
+                       char *why);
 
 #endif

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/fs.h"
 
-enum { THOUSANDTHS = 1000, CHAOS_MAX = 255 };
+enum { THOUSANDTHS = 1000, CHAOS_MAX = 255, SECRETS_FILE_MAX = 4096 };
 
 /* What a number of the map sets. */
 struct limit_key {
@@ -126,25 +127,42 @@ bool settings_protect_read(struct settings_protect *protect, const char *path,
   return true;
 }
 
-bool settings_protect_check(const struct settings_protect *p, char *why) {
+bool settings_protect_check(const struct settings_protect *p, const char **key, char *why) {
   bool off = p->cookies != NULL && strcmp(p->cookies, "off") == 0;
+  *key = "cookies";
   if (p->cookies != NULL && !off && strcmp(p->cookies, "on") != 0) {
-    snprintf(why, SETTINGS_PROTECT_WHY, "cookies: `%.100s` is neither `on` nor `off`", p->cookies);
+    snprintf(why, SETTINGS_PROTECT_WHY, "`%.100s` is neither `on` nor `off`", p->cookies);
     return false;
   }
   if (off && p->cookie_secrets != NULL) {
-    snprintf(why, SETTINGS_PROTECT_WHY, "cookie-secrets has no use with `cookies: off`");
+    *key = "cookie-secrets";
+    snprintf(why, SETTINGS_PROTECT_WHY, "it has no use with `cookies: off`; remove one of the two");
     return false;
   }
   const char *texts[] = {p->chaos_version, p->chaos_id};
   for (int i = 0; i < 2; i++) {
     if (texts[i] != NULL && strlen(texts[i]) > CHAOS_MAX) {
-      snprintf(why, SETTINGS_PROTECT_WHY, "%s: at most %d octets are possible",
-               i == 0 ? "chaos-version" : "chaos-id", CHAOS_MAX);
+      *key = i == 0 ? "chaos-version" : "chaos-id";
+      snprintf(why, SETTINGS_PROTECT_WHY, "at most %d octets are possible", CHAOS_MAX);
       return false;
     }
   }
   return true;
+}
+
+bool settings_protect_secrets(const char *path, struct cookie_secrets *secrets, char *why) {
+  uint8_t *text = NULL;
+  size_t len = 0;
+  char reason[COOKIE_WHY];
+  *secrets = (struct cookie_secrets){.count = 0};
+  if (!fs_read(path, SECRETS_FILE_MAX, &text, &len, why))
+    return false;
+  bool ok = cookie_secrets_parse((const char *)text, len, secrets, reason);
+  explicit_bzero(text, len);
+  free(text);
+  if (!ok)
+    snprintf(why, SETTINGS_PROTECT_WHY, "%.300s: %s", path, reason);
+  return ok;
 }
 
 void settings_protect_close(struct settings_protect *protect) {

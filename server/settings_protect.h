@@ -17,6 +17,7 @@
 #ifndef SLUICE_SERVER_SETTINGS_PROTECT_H
 #define SLUICE_SERVER_SETTINGS_PROTECT_H
 
+#include "server/cookie.h"
 #include "server/ratelimit.h"
 #include "zones/yaml_tree.h"
 
@@ -36,8 +37,11 @@ enum { SETTINGS_PROTECT_WHY = 512 };
 bool settings_protect_read(struct settings_protect *protect, const char *path,
                            const struct yaml_node *map, char *why);
 
-/* Checks what is set together; false with a reason. */
-bool settings_protect_check(const struct settings_protect *protect, char *why);
+/* Checks what is set together; false with a reason, and the key that it is about. */
+bool settings_protect_check(const struct settings_protect *protect, const char **key, char *why);
+
+/* Reads the file of `cookie-secrets`; false with a reason, and *secrets holds none. */
+bool settings_protect_secrets(const char *path, struct cookie_secrets *secrets, char *why);
 
 /* Frees the exempt list; the texts are freed with the other texts of the settings. */
 void settings_protect_close(struct settings_protect *protect);

@@ -126,8 +126,10 @@ static bool unknown_key(const struct reading *r, const struct yaml_node *key) {
 static bool read_key(const struct reading *r, const struct yaml_pair *pair,
                      const struct settings_tls_peer *tls, struct settings_secondary_zone *zone) {
   const char *key = pair->key->text;
-  if (strcmp(key, "zone") == 0)
+  if (strcmp(key, "zone") == 0) {
+    zone->at = settings_place_of(pair->value);
     return read_name(r, pair->value, key, zone->apex);
+  }
   if (strcmp(key, "primaries") == 0)
     return read_primaries(r, pair->value, tls, zone);
   if (strcmp(key, "tls") == 0)
@@ -139,6 +141,7 @@ static bool read_key(const struct reading *r, const struct yaml_pair *pair,
   if (strcmp(key, "tsig") != 0)
     return unknown_key(r, pair->key);
   zone->has_key = true;
+  zone->key_at = settings_place_of(pair->value);
   return read_name(r, pair->value, key, zone->key);
 }
 
@@ -165,18 +168,23 @@ static bool read_zone(const struct reading *r, const struct yaml_node *value,
 static int by_apex(const void *a, const void *b) {
   const struct settings_secondary_zone *x = a;
   const struct settings_secondary_zone *y = b;
-  return name_compare(x->apex, y->apex);
+  int order = name_compare(x->apex, y->apex);
+  if (order == 0)
+    order = (x->at.line > y->at.line) - (x->at.line < y->at.line);
+  return order != 0 ? order : (x->at.column > y->at.column) - (x->at.column < y->at.column);
 }
 
-static bool check_repeated(const struct reading *r, const struct settings_secondary *s,
-                           const struct yaml_node *value) {
+static bool check_repeated(const struct reading *r, const struct settings_secondary *s) {
   char name[NAME_MAX_TEXT];
-  char text[300];
+  char text[400];
   for (size_t i = 1; i < s->count; i++) {
-    if (!name_equal(s->zones[i - 1].apex, s->zones[i].apex))
+    const struct settings_secondary_zone *first = &s->zones[i - 1];
+    const struct settings_secondary_zone *second = &s->zones[i];
+    if (!name_equal(first->apex, second->apex))
       continue;
-    snprintf(text, sizeof text, "zone %.255s is given twice", name_to_text(name, s->zones[i].apex));
-    return fail(r, value, "secondary", text);
+    snprintf(text, sizeof text, "zone %.160s is given twice (line %u, column %u); remove one",
+             name_to_text(name, second->apex), first->at.line, first->at.column);
+    return settings_fail_at(r->path, second->at, "secondary", text, r->why);
   }
   return true;
 }
@@ -185,6 +193,8 @@ bool settings_secondary_read(struct settings_secondary *secondary,
                              const struct settings_tls_peers *peers, const char *path,
                              const struct yaml_node *value, char *why) {
   const struct reading r = {peers, path, why};
+  secondary->path = path;
+  secondary->at = settings_place_of(value);
   if (value->kind != YAML_LIST)
     return fail(&r, value, "secondary", "must be a list of maps with `zone` and `primaries`");
   if (value->count > SETTINGS_SECONDARY_ZONES)
@@ -197,12 +207,33 @@ bool settings_secondary_read(struct settings_secondary *secondary,
     if (!read_zone(&r, value->items[i], &secondary->zones[i]))
       return false;
   qsort(secondary->zones, secondary->count, sizeof *secondary->zones, by_apex);
-  return check_repeated(&r, secondary, value);
+  return check_repeated(&r, secondary);
 }
 
 void settings_secondary_close(struct settings_secondary *secondary) {
   for (size_t i = 0; i < secondary->count; i++)
     free(secondary->zones[i].primaries);
   free(secondary->zones);
-  *secondary = (struct settings_secondary){NULL, 0};
+  *secondary = (struct settings_secondary){.zones = NULL};
+}
+
+bool settings_secondary_key(const struct settings_secondary *secondary,
+                            const struct settings_secondary_zone *zone,
+                            const struct tsig_keys *keys, const struct tsig_key **key, char *why) {
+  char name[NAME_MAX_TEXT];
+  char text[400];
+  *key = zone->has_key ? tsig_keys_find(keys, zone->key) : NULL;
+  if (!zone->has_key || *key != NULL)
+    return true;
+  snprintf(text, sizeof text,
+           "there is no key %.160s in `keys:`; add it there, or name one of them",
+           name_to_text(name, zone->key));
+  return settings_fail_at(secondary->path, zone->key_at, "tsig", text, why);
+}
+
+bool settings_secondary_has_state(const struct settings_secondary *secondary, const char *state,
+                                  char *why) {
+  return secondary->count == 0 || state != NULL ||
+         settings_fail_at(secondary->path, secondary->at, "secondary",
+                          "the zones need a folder to be kept in; set `state`", why);
 }

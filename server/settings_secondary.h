@@ -18,6 +18,7 @@
 #include "base/name.h"
 #include "server/address.h"
 #include "server/settings_tls_peers.h"
+#include "server/tsig.h"
 #include "zones/yaml_tree.h"
 
 enum {
@@ -33,28 +34,42 @@ struct settings_primary {
 };
 
 struct settings_secondary_zone {
-  uint8_t apex[NAME_BUF]; /* lower case, padded */
+  uint8_t apex[NAME_BUF];   /* lower case, padded */
+  struct settings_place at; /* of its name */
   struct settings_primary *primaries;
   size_t primary_count;
   uint8_t key[NAME_BUF]; /* wire name of the TSIG key */
   bool has_key;
+  struct settings_place key_at;
   uint64_t max_records;
   uint64_t max_octets;
 };
 
 struct settings_secondary {
+  const char *path;                      /* the settings file */
+  struct settings_place at;              /* of the section */
   struct settings_secondary_zone *zones; /* sorted by apex */
   size_t count;
 };
 
 /*
- * Reads the value of `secondary:` in the file `path`; `peers` are those of `tls:` and must live as
- * long.  False with one line in `why` (512 octets): "path:line:column: what".
+ * Reads the value of `secondary:` in the file `path`; `peers` are those of `tls:`, and both must
+ * live as long.  False with one line in `why` (512 octets): "path:line:column: what".
  * settings_secondary_close() is needed in every case.
  */
 bool settings_secondary_read(struct settings_secondary *secondary,
                              const struct settings_tls_peers *peers, const char *path,
                              const struct yaml_node *value, char *why);
 void settings_secondary_close(struct settings_secondary *secondary);
+
+/* Once all is read: the key that signs for a zone, NULL for none.  False with one line in `why` if
+ * `keys` does not have it. */
+bool settings_secondary_key(const struct settings_secondary *secondary,
+                            const struct settings_secondary_zone *zone,
+                            const struct tsig_keys *keys, const struct tsig_key **key, char *why);
+
+/* Zones are kept in `state:`, the folder `state` (NULL: not set).  False with one line in `why`. */
+bool settings_secondary_has_state(const struct settings_secondary *secondary, const char *state,
+                                  char *why);
 
 #endif

@@ -33,10 +33,12 @@ bool settings_tls_add(struct settings_tls *tls, const char *text, char *why) {
 }
 
 bool settings_tls_check(const struct settings_tls *tls, const struct address *plain, size_t count,
-                        char *why) {
+                        const char **key, size_t *item, char *why) {
+  *item = tls->listen_count;
   if (tls->listen_count == 0 && tls->cert == NULL && tls->key == NULL)
     return true;
   if (tls->listen_count == 0 || tls->cert == NULL || tls->key == NULL) {
+    *key = tls->listen_count > 0 ? "tls-listen" : tls->cert != NULL ? "tls-cert" : "tls-key";
     snprintf(why, WHY, "tls-%s is missing: tls-listen, tls-cert and tls-key go together",
              tls->listen_count == 0 ? "listen"
              : tls->cert == NULL    ? "cert"
@@ -45,7 +47,10 @@ bool settings_tls_check(const struct settings_tls *tls, const struct address *pl
   }
   for (size_t i = 0; i < tls->listen_count; i++) {
     if (holds(plain, count, &tls->listen[i])) {
-      snprintf(why, WHY, "%s is in both listen and tls-listen", tls->listen[i].text);
+      *key = "tls-listen";
+      snprintf(why, WHY, "%s is in both listen and tls-listen; give each a port of its own",
+               tls->listen[i].text);
+      *item = i;
       return false;
     }
   }

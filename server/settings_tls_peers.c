@@ -11,6 +11,8 @@
 #include "base/name.h"
 #include "server/settings_fail.h"
 
+_Static_assert((int)TLS_WHY == (int)SETTINGS_FAIL_WHY, "one size for all reasons");
+
 enum {
   PIN_TEXT = 44, /* 32 octets in base64, the last of its letters a padding */
 };
@@ -29,7 +31,9 @@ static bool is_text(const struct yaml_node *value) {
   return value->kind == YAML_SCALAR && value->len > 0 && strlen(value->text) == value->len;
 }
 
-static bool read_file_name(const struct reading *r, const struct yaml_pair *pair, char **out) {
+static bool read_file_name(const struct reading *r, const struct yaml_pair *pair, char **out,
+                           struct settings_place *at) {
+  *at = settings_place_of(pair->value);
   if (!is_text(pair->value))
     return fail(r, pair->value, pair->key->text, "must be the path of a PEM file");
   *out = strdup(pair->value->text);
@@ -87,19 +91,21 @@ static bool read_pins(const struct reading *r, const struct yaml_pair *pair,
   return true;
 }
 
-static bool read_key(const struct reading *r, const struct yaml_pair *pair, struct tls_peer *peer) {
+static bool read_key(const struct reading *r, const struct yaml_pair *pair,
+                     struct settings_tls_peer *item) {
+  struct tls_peer *peer = &item->peer;
   static const char *const known[] = {"hostname", "ca_file", "pins", "cert_file", "key_file"};
   const char *key = pair->key->text;
   if (strcmp(key, "hostname") == 0)
     return read_hostname(r, pair, &peer->hostname);
   if (strcmp(key, "ca_file") == 0)
-    return read_file_name(r, pair, &peer->ca_file);
+    return read_file_name(r, pair, &peer->ca_file, &item->ca_at);
   if (strcmp(key, "pins") == 0)
     return read_pins(r, pair, peer);
   if (strcmp(key, "cert_file") == 0)
-    return read_file_name(r, pair, &peer->cert_file);
+    return read_file_name(r, pair, &peer->cert_file, &item->cert_at);
   if (strcmp(key, "key_file") == 0)
-    return read_file_name(r, pair, &peer->key_file);
+    return read_file_name(r, pair, &peer->key_file, &item->key_at);
   const char *near = diag_nearest(key, known, sizeof known / sizeof *known);
   char text[128] = "unknown key (`tls` has `hostname`, `ca_file`, `pins`, `cert_file`, `key_file`)";
   if (near != NULL)
@@ -112,13 +118,14 @@ static bool read_peer(const struct reading *r, const struct yaml_pair *pair,
   const struct yaml_node *value = pair->value;
   const char *name = pair->key->text;
   struct tls_peer *peer = &item->peer;
+  item->at = settings_place_of(pair->key);
   item->name = strdup(name);
   if (item->name == NULL)
     return fail(r, pair->key, name, "out of memory");
   if (value->kind != YAML_MAP)
     return fail(r, value, name, "must be a map with `hostname` or `pins`");
   for (size_t i = 0; i < value->count; i++)
-    if (!read_key(r, &value->pairs[i], peer))
+    if (!read_key(r, &value->pairs[i], item))
       return false;
   /* RFC 9103 section 9.3.2: strict privacy only, so the peer must be known by something. */
   if (peer->hostname == NULL && peer->pin_count == 0)
@@ -135,6 +142,7 @@ static bool read_peer(const struct reading *r, const struct yaml_pair *pair,
 bool settings_tls_peers_read(struct settings_tls_peers *peers, const char *path,
                              const struct yaml_node *value, char *why) {
   const struct reading r = {path, why};
+  peers->path = path;
   if (value->kind != YAML_MAP)
     return fail(&r, value, "tls", "must be a map: NAME: {hostname: ...}");
   if (value->count > SETTINGS_TLS_PEERS)
@@ -160,7 +168,7 @@ void settings_tls_peers_close(struct settings_tls_peers *peers) {
     free(item->peer.key_file);
   }
   free(peers->items);
-  *peers = (struct settings_tls_peers){NULL, 0};
+  *peers = (struct settings_tls_peers){.items = NULL};
 }
 
 const struct settings_tls_peer *settings_tls_peers_find(const struct settings_tls_peers *peers,
@@ -169,4 +177,32 @@ const struct settings_tls_peer *settings_tls_peers_find(const struct settings_tl
     if (strcmp(peers->items[i].name, name) == 0)
       return &peers->items[i];
   return NULL;
+}
+
+void settings_tls_peers_blame(const struct settings_tls_peers *peers,
+                              const struct settings_tls_peer *peer, enum tls_blame file,
+                              char *why) {
+  char reason[TLS_WHY + 64];
+  struct settings_place at = peer->at;
+  switch (file) {
+  case TLS_BLAME_NONE:
+    snprintf(reason, sizeof reason, "%s", why);
+    break;
+  case TLS_BLAME_CERT:
+    at = peer->cert_at;
+    snprintf(reason, sizeof reason, "cert_file: %s", why);
+    break;
+  case TLS_BLAME_KEY:
+    at = peer->key_at;
+    snprintf(reason, sizeof reason, "key_file: %s", why);
+    break;
+  case TLS_BLAME_CA: /* the reason has the key */
+    at = peer->ca_at;
+    snprintf(reason, sizeof reason, "%s; name a PEM file that this program may read", why);
+    break;
+  }
+  settings_fail_append(why,
+                       snprintf(why, SETTINGS_FAIL_WHY, "%.180s:%u:%u: tls `%.40s`: ", peers->path,
+                                at.line, at.column, peer->name),
+                       reason);
 }

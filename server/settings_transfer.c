@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "server/settings_fail.h"
 
 enum { SECRET_FILE_MAX = 4096, REASON = 400 };
-_Static_assert((int)FS_WHY >= (int)TSIG_WHY, "one buffer for the reasons of both");
+_Static_assert((int)SETTINGS_TRANSFER_WHY == (int)SETTINGS_FAIL_WHY, "one size for all reasons");
 
 bool settings_transfer_init(struct settings_transfer *transfer) {
   static const struct tsig_policy policy = {.allow_md5 = true};
@@ -26,91 +27,110 @@ bool settings_transfer_knows(const char *key) {
   return strcmp(key, "keys") == 0 || strcmp(key, "transfer") == 0;
 }
 
-static bool fail_at(const char *path, const struct yaml_node *node, const char *what,
-                    const char *reason, char *why) {
-  snprintf(why, SETTINGS_TRANSFER_WHY, "%.120s:%u:%u: `%.60s`: %.300s", path, node->line,
-           node->column, what, reason);
-  return false;
-}
-
 /* ---- keys -------------------------------------------------------------------------------------
  */
 
-struct key_parts {
-  const char *algorithm;
-  struct yaml_node *secret;
-  const char *secret_file;
+struct reading {
+  struct settings_transfer *transfer;
+  const char *path;
+  char *why;
 };
 
-static bool take_part(struct key_parts *parts, const struct yaml_pair *pair, char *reason) {
+static bool fail_at(const struct reading *r, const struct yaml_node *at, const char *what,
+                    const char *reason) {
+  return settings_fail(r->path, at, what, reason, r->why);
+}
+
+struct key_parts {
+  const struct yaml_node *name;
+  const struct yaml_node *algorithm; /* NULL: hmac-sha256 */
+  struct yaml_node *secret;
+  const struct yaml_node *secret_file;
+};
+
+static bool take_part(const struct reading *r, struct key_parts *parts,
+                      const struct yaml_pair *pair) {
   const char *name = pair->key->text;
+  char reason[REASON];
   if (pair->value->kind != YAML_SCALAR) {
     snprintf(reason, REASON, "`%.40s` must be a single value", name);
-    return false;
+    return fail_at(r, pair->value, parts->name->text, reason);
   }
   if (strcmp(name, "algorithm") == 0)
-    parts->algorithm = pair->value->text;
+    parts->algorithm = pair->value;
   else if (strcmp(name, "secret") == 0)
     parts->secret = pair->value;
   else if (strcmp(name, "secret_file") == 0)
-    parts->secret_file = pair->value->text;
+    parts->secret_file = pair->value;
   else {
     snprintf(reason, REASON,
              "unknown key `%.40s` (a TSIG key has `algorithm`, `secret`, `secret_file`)", name);
-    return false;
+    return fail_at(r, pair->key, parts->name->text, reason);
   }
   return true;
 }
 
+/* The value for which tsig_keys_add() has refused the key. */
+static const struct yaml_node *blamed(const struct tsig_keys *keys, const struct key_parts *parts) {
+  uint8_t name[NAME_BUF];
+  const char *wrong;
+  if (name_from_text(name, parts->name->text, parts->name->len, NULL, &wrong) == 0 ||
+      tsig_keys_find(keys, name) != NULL)
+    return parts->name;
+  if (parts->algorithm != NULL && !tsig_algorithm_known(parts->algorithm->text))
+    return parts->algorithm;
+  return parts->secret != NULL ? parts->secret : parts->secret_file;
+}
+
+static bool add(const struct reading *r, const struct key_parts *parts, const char *secret) {
+  char why[TSIG_WHY];
+  struct tsig_keys *keys = r->transfer->keys;
+  const char *algorithm = parts->algorithm != NULL ? parts->algorithm->text : "hmac-sha256";
+  return tsig_keys_add(keys, parts->name->text, algorithm, secret, why) ||
+         fail_at(r, blamed(keys, parts), parts->name->text, why);
+}
+
 /* Adds a key whose secret stands in a file of its own. */
-static bool add_from_file(struct settings_transfer *transfer, const char *name,
-                          const struct key_parts *parts, char *reason) {
+static bool add_from_file(const struct reading *r, const struct key_parts *parts) {
   uint8_t *text = NULL;
   size_t length = 0;
   char why[FS_WHY];
-  bool ok = fs_read(parts->secret_file, SECRET_FILE_MAX, &text, &length, why);
-  if (ok) {
-    char *secret = (char *)text;
-    size_t start = strspn(secret, " \t\r\n");
-    secret[start + strcspn(secret + start, " \t\r\n")] = '\0';
-    ok = tsig_keys_add(transfer->keys, name, parts->algorithm, secret + start, why);
-    explicit_bzero(text, length);
-  }
+  if (!fs_read(parts->secret_file->text, SECRET_FILE_MAX, &text, &length, why))
+    return fail_at(r, parts->secret_file, parts->name->text, why);
+  char *secret = (char *)text;
+  size_t start = strspn(secret, " \t\r\n");
+  secret[start + strcspn(secret + start, " \t\r\n")] = '\0';
+  bool ok = add(r, parts, secret + start);
+  explicit_bzero(text, length);
   free(text);
-  if (!ok)
-    snprintf(reason, REASON, "%.300s", why);
   return ok;
 }
 
-static bool add_key(struct settings_transfer *transfer, const char *name,
-                    const struct key_parts *parts, char *reason) {
-  if ((parts->secret != NULL) == (parts->secret_file != NULL)) {
-    snprintf(reason, REASON, "needs one of `secret` (base64) and `secret_file` (a path)");
-    return false;
-  }
+static bool add_key(const struct reading *r, const struct key_parts *parts) {
+  if ((parts->secret != NULL) == (parts->secret_file != NULL))
+    return fail_at(r, parts->name, parts->name->text,
+                   "needs one of `secret` (base64) and `secret_file` (a path)");
   if (parts->secret_file != NULL)
-    return add_from_file(transfer, name, parts, reason);
-  char why[TSIG_WHY];
-  bool ok = tsig_keys_add(transfer->keys, name, parts->algorithm, parts->secret->text, why);
+    return add_from_file(r, parts);
+  bool ok = add(r, parts, parts->secret->text);
   explicit_bzero(parts->secret->text, parts->secret->len);
-  if (!ok)
-    snprintf(reason, REASON, "%.300s", why);
   return ok;
 }
 
-static bool take_keys(struct settings_transfer *transfer, const char *path,
-                      const struct yaml_node *keys, char *why) {
+static bool take_keys(const struct reading *r, const struct yaml_node *keys) {
   if (keys->kind != YAML_MAP)
-    return fail_at(path, keys, "keys", "must be a map: NAME: {algorithm: ..., secret: ...}", why);
+    return fail_at(r, keys, "keys", "must be a map: NAME: {algorithm: ..., secret: ...}");
   for (size_t i = 0; i < keys->count; i++) {
     const struct yaml_pair *pair = &keys->pairs[i];
-    struct key_parts parts = {.algorithm = "hmac-sha256"};
-    char reason[REASON] = "must be a map: {algorithm: ..., secret: ...}";
-    bool ok = pair->value->kind == YAML_MAP;
-    for (size_t k = 0; ok && k < pair->value->count; k++)
-      ok = take_part(&parts, &pair->value->pairs[k], reason);
-    if (!ok || !add_key(transfer, pair->key->text, &parts, reason))
-      return fail_at(path, pair->key, pair->key->text, reason, why);
+    struct key_parts parts = {.name = pair->key};
+    if (pair->value->kind != YAML_MAP)
+      return fail_at(r, pair->value, pair->key->text,
+                     "must be a map: {algorithm: ..., secret: ...}");
+    for (size_t k = 0; k < pair->value->count; k++)
+      if (!take_part(r, &parts, &pair->value->pairs[k]))
+        return false;
+    if (!add_key(r, &parts))
+      return false;
   }
   return true;
 }
@@ -137,33 +157,63 @@ static json_t *to_json(const struct yaml_node *node, bool list) {
   return json_null();
 }
 
-static bool take_policy(struct settings_transfer *transfer, const char *path,
-                        const struct yaml_node *section, char *why) {
+/* The first item of the value under `key` that is wrong by itself, or the value as a whole. */
+static const struct yaml_node *find_wrong(const char *key, const struct yaml_node *value) {
+  char ignored[TRANSFER_POLICY_WHY];
+  for (size_t i = 0; value->kind == YAML_LIST && i < value->count; i++) {
+    json_t *one = json_pack("{s:o}", key, to_json(value->items[i], true));
+    struct transfer_policy *policy = transfer_policy_read(one, ignored);
+    bool ok = policy != NULL;
+    transfer_policy_free(policy);
+    json_decref(one);
+    if (!ok)
+      return value->items[i];
+  }
+  return value;
+}
+
+static bool check_pair(const struct reading *r, const struct yaml_pair *pair, bool list) {
+  const char *key = pair->key->text;
+  char reason[TRANSFER_POLICY_WHY];
+  json_t *alone = json_pack("{s:o}", key, to_json(pair->value, list));
+  struct transfer_policy *policy = transfer_policy_read(alone, reason);
+  json_decref(alone);
+  if (policy == NULL)
+    return fail_at(r, list ? find_wrong(key, pair->value) : pair->value, "transfer", reason);
+  transfer_policy_free(policy);
+  return true;
+}
+
+static bool take_policy(const struct reading *r, const struct yaml_node *section) {
   char reason[TRANSFER_POLICY_WHY] = "must be a map with `allow`, `tsig` or `notify`";
   if (section->kind != YAML_MAP)
-    return fail_at(path, section, "transfer", reason, why);
+    return fail_at(r, section, "transfer", reason);
   json_t *json = json_object();
   for (size_t i = 0; i < section->count; i++) {
     const char *key = section->pairs[i].key->text;
     bool list = strcmp(key, "tsig") != 0;
-    if (list && strcmp(key, "allow") != 0 && strcmp(key, "notify") != 0) {
+    bool known = !list || strcmp(key, "allow") == 0 || strcmp(key, "notify") == 0;
+    if (!known)
+      fail_at(r, section->pairs[i].key, key,
+              "unknown key (`transfer` has `allow`, `tsig`, `notify`)");
+    if (!known || !check_pair(r, &section->pairs[i], list)) {
       json_decref(json);
-      return fail_at(path, section->pairs[i].key, key,
-                     "unknown key (`transfer` has `allow`, `tsig`, `notify`)", why);
+      return false;
     }
     json_object_set_new(json, key, to_json(section->pairs[i].value, list));
   }
   struct transfer_policy *policy = transfer_policy_read(json, reason);
   json_decref(json);
   if (policy == NULL)
-    return fail_at(path, section, "transfer", reason, why);
-  transfer_policy_free(transfer->policy);
-  transfer->policy = policy;
+    return fail_at(r, section, "transfer", reason);
+  transfer_policy_free(r->transfer->policy);
+  r->transfer->policy = policy;
   return true;
 }
 
 bool settings_transfer_take(struct settings_transfer *transfer, const char *path,
                             const struct yaml_pair *section, char *why) {
-  return strcmp(section->key->text, "keys") == 0 ? take_keys(transfer, path, section->value, why)
-                                                 : take_policy(transfer, path, section->value, why);
+  const struct reading r = {transfer, path, why};
+  return strcmp(section->key->text, "keys") == 0 ? take_keys(&r, section->value)
+                                                 : take_policy(&r, section->value);
 }

@@ -53,17 +53,21 @@ static int verify(X509_STORE_CTX *context, void *arg) {
  */
 
 /* The authorities as they are now; what the context holds is a reference. */
-static bool trust_authorities(const struct tls_peer *peer, SSL_CTX *context, char *why) {
+static bool trust_authorities(const struct tls_peer *peer, SSL_CTX *context, enum tls_blame *blame,
+                              char *why) {
   if (peer->hostname == NULL)
     return true;
   struct tls_trust *trust = tls_trust_open();
   X509_STORE *store = trust != NULL ? tls_trust_get(trust, peer->ca_file, why) : NULL;
   bool ok = store != NULL && SSL_CTX_set1_verify_cert_store(context, store) == 1;
+  if (store == NULL && peer->ca_file != NULL)
+    *blame = TLS_BLAME_CA;
   tls_trust_close(trust);
   return ok;
 }
 
-static bool make_context(const struct tls_peer *peer, SSL_CTX **made, char *why) {
+static bool make_context(const struct tls_peer *peer, SSL_CTX **made, enum tls_blame *blame,
+                         char *why) {
   SSL_CTX *context = *made = SSL_CTX_new(TLS_client_method());
   snprintf(why, TLS_WHY, "out of memory");
   if (context == NULL)
@@ -75,28 +79,30 @@ static bool make_context(const struct tls_peer *peer, SSL_CTX **made, char *why)
   /* SSL_CTX_set_alpn_protos() returns 0 if it worked. */
   return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
          SSL_CTX_set_alpn_protos(context, DOT, sizeof DOT) == 0 &&
-         trust_authorities(peer, context, why);
+         trust_authorities(peer, context, blame, why);
 }
 
-static bool show_pair(const struct tls_peer *peer, SSL_CTX *context, char *why) {
+static bool show_pair(const struct tls_peer *peer, SSL_CTX *context, enum tls_blame *blame,
+                      char *why) {
   struct tls_pair pair = {.leaf = NULL};
   if (peer->cert_file == NULL)
     return true;
   ERR_clear_error();
-  bool ok = tls_pair_read(&pair, peer->cert_file, peer->key_file, why);
+  bool ok = tls_pair_read(&pair, peer->cert_file, peer->key_file, blame, why);
   ERR_clear_error();
   if (ok && !tls_pair_use(&pair, context)) {
-    tls_pair_explain(&pair, peer->cert_file, peer->key_file, why);
+    tls_pair_explain(&pair, peer->cert_file, peer->key_file, blame, why);
     ok = false;
   }
   tls_pair_close(&pair);
   return ok;
 }
 
-bool tls_client_reload(struct tls_client *client, char *why) {
+bool tls_client_reload(struct tls_client *client, enum tls_blame *blame, char *why) {
   const struct tls_peer *peer = client->peer;
   SSL_CTX *context = NULL;
-  if (!make_context(peer, &context, why) || !show_pair(peer, context, why)) {
+  *blame = TLS_BLAME_NONE;
+  if (!make_context(peer, &context, blame, why) || !show_pair(peer, context, blame, why)) {
     SSL_CTX_free(context);
     return false;
   }
@@ -108,15 +114,16 @@ bool tls_client_reload(struct tls_client *client, char *why) {
   return true;
 }
 
-struct tls_client *tls_client_open(const struct tls_peer *peer, char *why) {
+struct tls_client *tls_client_open(const struct tls_peer *peer, enum tls_blame *blame, char *why) {
   struct tls_client *client = calloc(1, sizeof *client);
   snprintf(why, TLS_WHY, "out of memory");
+  *blame = TLS_BLAME_NONE;
   if (client == NULL || pthread_mutex_init(&client->lock, NULL) != 0) {
     free(client);
     return NULL;
   }
   client->peer = peer;
-  if (tls_client_reload(client, why))
+  if (tls_client_reload(client, blame, why))
     return client;
   tls_client_close(client);
   return NULL;

@@ -31,13 +31,13 @@ struct tls_peer {
 
 struct tls_client;
 
-/* Reads the files.  NULL with a one-line reason in `why` (TLS_WHY octets).  `peer` must live as
- * long as the client. */
-struct tls_client *tls_client_open(const struct tls_peer *peer, char *why);
+/* Reads the files.  NULL with a one-line reason in `why` (TLS_WHY octets), and the file that it is
+ * about in `blame`.  `peer` must live as long as the client. */
+struct tls_client *tls_client_open(const struct tls_peer *peer, enum tls_blame *blame, char *why);
 void tls_client_close(struct tls_client *client); /* after all sessions; NULL is allowed */
 
 /* Reads the files again.  False with a reason: then the old ones stay in use. */
-bool tls_client_reload(struct tls_client *client, char *why);
+bool tls_client_reload(struct tls_client *client, enum tls_blame *blame, char *why);
 
 /* Why a peer was not accepted; of one connection. */
 struct tls_check {

@@ -41,21 +41,35 @@ static bool read_chain(BIO *bio, struct tls_pair *pair) {
   return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE; /* the end of the file */
 }
 
-bool tls_pair_read(struct tls_pair *pair, const char *cert_path, const char *key_path, char *why) {
+static bool read_text(const char *path, uint8_t **text, size_t *length, char *why) {
+  char reason[FS_WHY];
+  if (fs_read(path, TLS_FILE_MAX, text, length, reason))
+    return true;
+  snprintf(why, TLS_WHY, "%.400s; name a PEM file that this program may read", reason);
+  return false;
+}
+
+bool tls_pair_read(struct tls_pair *pair, const char *cert_path, const char *key_path,
+                   enum tls_blame *blame, char *why) {
   uint8_t *text = NULL;
   size_t length = 0;
   bool asked = false;
-  if (!fs_read(cert_path, TLS_FILE_MAX, &text, &length, why))
+  *blame = TLS_BLAME_CERT;
+  if (!read_text(cert_path, &text, &length, why))
     return false;
   BIO *bio = BIO_new_mem_buf(text, (int)length);
   bool ok = bio != NULL && read_chain(bio, pair);
   BIO_free(bio);
   free(text);
   if (!ok) {
-    snprintf(why, TLS_WHY, "%.300s is not a certificate (chain) in PEM form", cert_path);
+    snprintf(why, TLS_WHY,
+             "%.300s is not a certificate (chain) in PEM form; it must hold whole "
+             "`-----BEGIN CERTIFICATE-----` blocks",
+             cert_path);
     return false;
   }
-  if (!fs_read(key_path, TLS_FILE_MAX, &text, &length, why))
+  *blame = TLS_BLAME_KEY;
+  if (!read_text(key_path, &text, &length, why))
     return false;
   bio = BIO_new_mem_buf(text, (int)length);
   if (bio != NULL)
@@ -66,7 +80,8 @@ bool tls_pair_read(struct tls_pair *pair, const char *cert_path, const char *key
   if (pair->key == NULL)
     snprintf(why, TLS_WHY, "%.300s %s", key_path,
              asked ? "is encrypted; store the key without a password"
-                   : "is not a private key in PEM form");
+                   : "is not a private key in PEM form; it must hold a whole "
+                     "`-----BEGIN PRIVATE KEY-----` block");
   return pair->key != NULL;
 }
 
@@ -75,14 +90,18 @@ bool tls_pair_use(const struct tls_pair *pair, SSL_CTX *context) {
 }
 
 void tls_pair_explain(const struct tls_pair *pair, const char *cert_path, const char *key_path,
-                      char *why) {
+                      enum tls_blame *blame, char *why) {
   char reason[128] = "unknown reason";
   unsigned long error = ERR_peek_last_error();
   if (X509_check_private_key(pair->leaf, pair->key) != 1) {
-    snprintf(why, TLS_WHY, "the key in %.200s is not that of the certificate in %.200s", key_path,
-             cert_path);
+    *blame = TLS_BLAME_KEY;
+    snprintf(why, TLS_WHY,
+             "the key in %.180s is not that of the certificate in %.180s; name two files that "
+             "belong together",
+             key_path, cert_path);
     return;
   }
+  *blame = TLS_BLAME_CERT;
   if (ERR_reason_error_string(error) != NULL)
     snprintf(reason, sizeof reason, "%s", ERR_reason_error_string(error));
   snprintf(why, TLS_WHY, "%.180s and %.180s cannot be used: %s", cert_path, key_path, reason);

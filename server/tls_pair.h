@@ -19,9 +19,13 @@ struct tls_pair {
   EVP_PKEY *key;
 };
 
+/* The file that is to blame for a failure. */
+enum tls_blame { TLS_BLAME_NONE, TLS_BLAME_CERT, TLS_BLAME_KEY, TLS_BLAME_CA };
+
 /* Reads both files into a pair that is all zero.  False with a one-line reason in `why` (TLS_WHY
- * octets); tls_pair_close() is needed in every case. */
-bool tls_pair_read(struct tls_pair *pair, const char *cert_path, const char *key_path, char *why);
+ * octets) and the file that it is about in `blame`; tls_pair_close() is needed in every case. */
+bool tls_pair_read(struct tls_pair *pair, const char *cert_path, const char *key_path,
+                   enum tls_blame *blame, char *why);
 void tls_pair_close(struct tls_pair *pair);
 
 /* Makes a context show the certificate; false if it cannot. */
@@ -29,6 +33,6 @@ bool tls_pair_use(const struct tls_pair *pair, SSL_CTX *context);
 
 /* Why it cannot: from the error that OpenSSL left. */
 void tls_pair_explain(const struct tls_pair *pair, const char *cert_path, const char *key_path,
-                      char *why);
+                      enum tls_blame *blame, char *why);
 
 #endif

@@ -67,18 +67,18 @@ static SSL_CTX *make_context(const struct tls_pair *pair) {
   return NULL;
 }
 
-bool tls_server_reload(struct tls_server *server, char *why) {
+bool tls_server_reload(struct tls_server *server, enum tls_blame *blame, char *why) {
   struct tls_pair pair = {.leaf = NULL};
   int64_t expires;
   ERR_clear_error();
-  if (!tls_pair_read(&pair, server->cert_path, server->key_path, why)) {
+  if (!tls_pair_read(&pair, server->cert_path, server->key_path, blame, why)) {
     tls_pair_close(&pair);
     return false;
   }
   ERR_clear_error();
   SSL_CTX *context = make_context(&pair);
   if (context == NULL || !read_expiry(pair.leaf, &expires)) {
-    tls_pair_explain(&pair, server->cert_path, server->key_path, why);
+    tls_pair_explain(&pair, server->cert_path, server->key_path, blame, why);
     SSL_CTX_free(context);
     tls_pair_close(&pair);
     return false;
@@ -124,7 +124,9 @@ int64_t tls_server_expires(struct tls_server *server) {
 /* ---- open and close ---------------------------------------------------------------------------
  */
 
-struct tls_server *tls_server_open(const char *cert_path, const char *key_path, char *why) {
+struct tls_server *tls_server_open(const char *cert_path, const char *key_path,
+                                   enum tls_blame *blame, char *why) {
+  *blame = TLS_BLAME_NONE;
   struct tls_server *server = calloc(1, sizeof *server);
   if (server == NULL || pthread_mutex_init(&server->lock, NULL) != 0) {
     free(server);
@@ -134,7 +136,8 @@ struct tls_server *tls_server_open(const char *cert_path, const char *key_path, 
   server->cert_path = strdup(cert_path);
   server->key_path = strdup(key_path);
   snprintf(why, TLS_WHY, "out of memory");
-  if (server->cert_path != NULL && server->key_path != NULL && tls_server_reload(server, why))
+  if (server->cert_path != NULL && server->key_path != NULL &&
+      tls_server_reload(server, blame, why))
     return server;
   tls_server_close(server);
   return NULL;

@@ -23,13 +23,14 @@ enum {
 struct tls_server;
 
 /* Reads certificate chain (the server's own first) and key, both in PEM form.  NULL with a one-line
- * reason in `why` (TLS_WHY octets). */
-struct tls_server *tls_server_open(const char *cert_path, const char *key_path, char *why);
+ * reason in `why` (TLS_WHY octets), and the file that it is about in `blame`. */
+struct tls_server *tls_server_open(const char *cert_path, const char *key_path,
+                                   enum tls_blame *blame, char *why);
 void tls_server_close(
     struct tls_server *server); /* after all sessions were closed; NULL is allowed */
 
 /* Reads the files again.  False with a reason: then the old pair stays in use. */
-bool tls_server_reload(struct tls_server *server, char *why);
+bool tls_server_reload(struct tls_server *server, enum tls_blame *blame, char *why);
 
 /* The end of the certificate's time, in Unix seconds. */
 int64_t tls_server_expires(struct tls_server *server);

@@ -101,6 +101,9 @@ enum tsig_algorithm tsig_key_algorithm(const struct tsig_key *key);
 /* "hmac-sha256" and so on. */
 const char *tsig_algorithm_text(enum tsig_algorithm algorithm);
 
+/* True if tsig_keys_add() takes this name of an algorithm. */
+bool tsig_algorithm_known(const char *text);
+
 /* For logs: "BADKEY", "no signature", ... */
 const char *tsig_result_text(enum tsig_result result);
 

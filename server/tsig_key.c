@@ -112,6 +112,11 @@ static bool algorithm_parse(const char *text, enum tsig_algorithm *algorithm) {
   return text_is(text, MD5_LONG_TEXT);
 }
 
+bool tsig_algorithm_known(const char *text) {
+  enum tsig_algorithm algorithm;
+  return algorithm_parse(text, &algorithm);
+}
+
 static bool is_base64(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' ||
          c == '/';

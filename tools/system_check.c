@@ -8,7 +8,7 @@
 #include "base/fs.h"
 #include "base/secret.h"
 #include "healthcheck/settings.h"
-#include "server/settings.h"
+#include "server/settings_files.h"
 #include "tools/cli.h"
 #include "tools/config.h"
 #include "tools/machine.h"
@@ -35,14 +35,20 @@ static bool check_sections(const char *path, const struct yaml_node *root) {
   return ok;
 }
 
+static void tell(void *arg, const char *line) {
+  (void)arg;
+  cli_error("%s", line);
+}
+
 /* A machine without a server (a git host, say) has settings all the same. */
 static bool check_server_file(const char *path) {
   struct settings settings = {.data = NULL};
-  char why[SETTINGS_WHY];
-  bool ok = settings_read_file(&settings, path, why);
-  settings_close(&settings);
+  char why[SETTINGS_WHY] = "out of memory";
+  bool ok = settings_transfer_init(&settings.transfer) && settings_read_file(&settings, path, why);
   if (!ok)
     cli_error("%s", why);
+  ok = ok && settings_files_check(&settings, false, tell, NULL);
+  settings_close(&settings);
   return ok;
 }
 
@@ -54,15 +60,17 @@ static bool check_server(const char *path) {
   struct settings settings;
   char why[SETTINGS_WHY] = "out of memory";
   enum settings_result result = SETTINGS_BAD;
+  bool ok = false;
   optind = 0;
   if (file) {
     result = settings_read(&settings, 3, argv, why);
+    ok = result == SETTINGS_OK && settings_files_check(&settings, true, tell, NULL);
     settings_close(&settings);
     free(file);
   }
   if (result != SETTINGS_OK)
     cli_error("%s", why);
-  return result == SETTINGS_OK;
+  return ok;
 }
 
 /* ---- secrets -------------------------------------------------------------------------------- */
@@ -70,7 +78,8 @@ static bool check_server(const char *path) {
 /* The machine's secrets, with where they are written. */
 struct secrets {
   const char *path;
-  const struct yaml_node *section; /* NULL: there is none */
+  const struct yaml_node *name;    /* the key `secrets`; NULL: there is none */
+  const struct yaml_node *section; /* its value, likewise */
   const json_t *places;
 };
 
@@ -109,8 +118,8 @@ static bool can_be_had(const struct secrets *secrets, const char *route, const c
   if (!place) {
     cli_error("%s:%u:%u: the alert route `%s` of the current build names the secret `%s`, which is "
               "not here; add it under `secrets`",
-              secrets->path, secrets->section ? secrets->section->line : 1,
-              secrets->section ? secrets->section->column : 1, route, name);
+              secrets->path, secrets->name ? secrets->name->line : 1,
+              secrets->name ? secrets->name->column : 1, route, name);
     return false;
   }
   bool ok = secret_read(secrets->places, name, &secret, why);
@@ -152,7 +161,8 @@ static bool check_checker(const char *path, const struct yaml_node *root, const 
   struct health_settings settings = {.data = NULL};
   char why[HEALTH_SETTINGS_WHY];
   bool ok = health_settings_file(&settings, path, text, len, why);
-  const struct secrets secrets = {path, yaml_get(root, "secrets"), settings.secrets};
+  const struct secrets secrets = {path, yaml_get_key(root, "secrets"), yaml_get(root, "secrets"),
+                                  settings.secrets};
   if (!ok)
     cli_error("%s", why);
   ok = ok && check_secrets(&secrets, settings.data);
@@ -205,7 +215,7 @@ bool system_check(const char *path) {
   size_t len = 0;
   char why[512];
   if (!fs_read(path, YAML_MAX_BYTES, &text, &len, why)) {
-    cli_error("%s", why);
+    cli_error("%s:1:1: %s", path, why);
     return false;
   }
   bool ok = check_text(path, (const char *)text, len);

@@ -26,18 +26,19 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   char cert[] = "/tmp/sluice-fuzz-XXXXXX";
   char key[] = "/tmp/sluice-fuzz-XXXXXX";
   char why[TLS_WHY];
+  enum tls_blame blame;
   (void)argc;
   (void)argv;
   tls_require(close(mkstemp(cert)) == 0 && close(mkstemp(key)) == 0);
   write_pair(cert, key, 30, NULL);
-  server = tls_server_open(cert, key, why);
+  server = tls_server_open(cert, key, &blame, why);
   tls_require(server != NULL);
   unlink(cert);
   unlink(key);
   static uint8_t pins[1][TLS_PIN];
   static char name[] = "ns.test";
   static const struct tls_peer peer = {.hostname = name, .pins = pins, .pin_count = 1};
-  client = tls_client_open(&peer, why);
+  client = tls_client_open(&peer, &blame, why);
   tls_require(client != NULL);
   return 0;
 }

@@ -122,6 +122,7 @@ Test(settings, wrong_usage) {
 
 Test(settings, help_and_version, .init = cr_redirect_stdout) {
   cr_assert_eq(read_flags("--help"), SETTINGS_DONE);
+  settings_close(&settings);
   cr_assert_eq(read_flags("--version"), SETTINGS_DONE);
 }
 
@@ -145,6 +146,10 @@ Test(settings, flags_win_over_the_file) {
   cr_assert_str_eq(settings.data, "/other");
 }
 
+#define LONG                                                                                       \
+  "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123" \
+  "456789012345678901234567890123456789"
+
 static const struct {
   const char *text;
   const char *said;
@@ -155,9 +160,18 @@ static const struct {
     {"data: [/d]\nlisten: 127.0.0.1\n", ":1:7: `data`: must be a single value"},
     {"data: /d\nlisten: ::1\nthreads: 010\n", ":3:10: `threads`: `010`"},
     {"data: /d\ndata: /e\nlisten: 127.0.0.1\n", ":2:1"},
-    {"- data\n", "must be a map"},
-    {"data: /d\n", "--listen"},
-    {"listen: [\n", ":"},
+    {"- data\n", ":1:1: must be a map"},
+    {"data: /d\n", ":1:1: `listen` is missing; add it, or give --listen ADDRESS@PORT"},
+    {"listen: ::1\n", ":1:1: `data` is missing; add it, or give --data DIR"},
+    {"listen: [\n", ":2:1: "},
+    {"data: /d\nlisten: ::1\nnsid: " LONG "\n", ":3:7: `nsid`: at most 128 octets"},
+    {"data: /d\nlisten: ::1\nhealth:  /" LONG "\n", ":3:10: `health`: the path of a socket"},
+    {"data: /d\nlisten: ::1\ncookies: maybe\n", ":3:10: `cookies`: `maybe` is neither `on`"},
+    {"data: /d\nlisten: ::1\ncookie-secrets: /x\ncookies: off\n",
+     ":3:17: `cookie-secrets`: it has no use"},
+    {"data: /d\nlisten: ::1\nchaos-id: " LONG LONG "\n", ":3:11: `chaos-id`: at most 255 octets"},
+    {"data: /d\nlisten: ::1\nchaos-version: " LONG LONG "\n",
+     ":3:16: `chaos-version`: at most 255"},
 };
 
 Test(settings, bad_files) {
@@ -167,7 +181,13 @@ Test(settings, bad_files) {
     settings_close(&settings);
   }
   cr_expect_eq(read_flags("-c /nonexistent/sluice.yaml"), SETTINGS_BAD);
-  cr_expect_neq(strstr(why, "/nonexistent/sluice.yaml"), NULL);
+  cr_expect_neq(strstr(why, "/nonexistent/sluice.yaml:1:1: cannot read"), NULL, "%s", why);
+}
+
+/* A flag that wins over the file is what is wrong, not the file. */
+Test(settings, flags_have_no_place_in_the_file) {
+  cr_assert_eq(read_file("data: /d\nlisten: ::1\ncookies: on\n", "--cookies maybe"), SETTINGS_BAD);
+  cr_expect_eq(strncmp(why, "--cookies: `maybe` is neither", 29), 0, "%s", why);
 }
 
 Test(settings, wildcards) {

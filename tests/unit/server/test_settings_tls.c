@@ -72,10 +72,11 @@ static const struct {
 } wrong[] = {
     {"--tls-listen ::1", "tls-cert is missing"},
     {"--tls-listen ::1 --tls-cert /c", "tls-key is missing"},
-    {"--tls-cert /c --tls-key /k", "tls-listen is missing"},
+    {"--tls-cert /c --tls-key /k", "--tls-cert: tls-listen is missing"},
     {"--tls-listen ::1@0 --tls-cert /c --tls-key /k", "tls-listen: `::1@0`"},
     {"--tls-listen ::1 --tls-listen 0:0::1@853 --tls-cert /c --tls-key /k", "twice"},
-    {"--tls-listen 127.0.0.1@5300 --tls-cert /c --tls-key /k", "both listen and tls-listen"},
+    {"--tls-listen 127.0.0.1@5300 --tls-cert /c --tls-key /k",
+     "--tls-listen: 127.0.0.1@5300 is in both listen and tls-listen"},
     {"--tls-listen= --tls-cert /c --tls-key /k", "tls-listen"},
     {"--tls-listen ::1 --tls-cert= --tls-key /k", "tls-cert"},
     {"--tcp-idle 0", "tcp-idle"},
@@ -93,8 +94,14 @@ Test(settings_tls, wrong_usage) {
 
 Test(settings_tls, bad_files) {
   cr_expect_eq(read_file("tls-listen: ::1\n", ""), SETTINGS_BAD);
-  cr_expect_neq(strstr(why, "tls-cert is missing"), NULL, "%s", why);
+  cr_expect_neq(strstr(why, ":1:13: `tls-listen`: tls-cert is missing"), NULL, "%s", why);
   settings_close(&settings);
   cr_expect_eq(read_file("tls-listen: {a: b}\n", ""), SETTINGS_BAD);
   cr_expect_neq(strstr(why, ":1:13: `tls-listen`: must be an address or a list"), NULL, "%s", why);
+  settings_close(&settings);
+  cr_expect_eq(read_file("tls-cert: /c\ntls-key: /k\n"
+                         "tls-listen: [127.0.0.2, 127.0.0.1@5300, 127.0.0.3]\n",
+                         ""),
+               SETTINGS_BAD);
+  cr_expect_neq(strstr(why, ":3:25: `tls-listen`: 127.0.0.1@5300 is in both"), NULL, "%s", why);
 }

@@ -14,6 +14,7 @@ enum { PLAIN_MAX = 131072, ROOM = TLS_OUT_MAX(PLAIN_MAX) };
 static char folder[64];
 static char cert[96], key[96];
 static char why[TLS_WHY];
+static enum tls_blame blame;
 static struct tls_server *server;
 static SSL_CTX *context;
 static struct tls_session *session;
@@ -28,7 +29,7 @@ static void set_up(void) {
   snprintf(cert, sizeof cert, "%s/cert.pem", folder);
   snprintf(key, sizeof key, "%s/key.pem", folder);
   write_pair(cert, key, 30, NULL);
-  server = tls_server_open(cert, key, why);
+  server = tls_server_open(cert, key, &blame, why);
   cr_assert_not_null(server, "%s", why);
   context = SSL_CTX_new(TLS_client_method());
   SSL_CTX_set_security_level(context, 0);
@@ -355,9 +356,10 @@ static void write_text(const char *path, const char *text) {
 }
 
 /* The pair on disk is refused with `word` in the reason, and what was there before still works. */
-static void expect_refused(const char *word) {
-  cr_expect_not(tls_server_reload(server, why));
+static void expect_refused(const char *word, enum tls_blame file) {
+  cr_expect_not(tls_server_reload(server, &blame, why));
   cr_expect(strstr(why, word) != NULL, "%s", why);
+  cr_expect_eq(blame, file, "%s", why);
   cr_expect_null(strchr(why, '\n'));
   dial(0);
   cr_expect(shake_hands(1000));
@@ -368,21 +370,21 @@ Test(tls, bad_pairs_change_nothing) {
   char other[96];
   snprintf(other, sizeof other, "%s/other", folder);
   write_pair(other, key, 30, NULL);
-  expect_refused("is not that of the certificate");
+  expect_refused("is not that of the certificate", TLS_BLAME_KEY);
   write_pair(cert, key, 30, "secret");
-  expect_refused("is encrypted");
+  expect_refused("is encrypted", TLS_BLAME_KEY);
   write_text(key, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
-  expect_refused("is not a private key");
+  expect_refused("is not a private key", TLS_BLAME_KEY);
   unlink(key);
-  expect_refused(key);
+  expect_refused(key, TLS_BLAME_KEY);
   cr_assert_eq(mkfifo(key, 0600), 0);
-  expect_refused(key);
+  expect_refused(key, TLS_BLAME_KEY);
   write_text(cert, "");
-  expect_refused("is not a certificate");
+  expect_refused("is not a certificate", TLS_BLAME_CERT);
   write_text(cert, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
-  expect_refused("is not a certificate");
+  expect_refused("is not a certificate", TLS_BLAME_CERT);
   cr_assert_eq(truncate(cert, TLS_FILE_MAX + 1), 0);
-  expect_refused(cert);
+  expect_refused(cert, TLS_BLAME_CERT);
   unlink(other);
 }
 
@@ -390,20 +392,20 @@ Test(tls, chain_with_a_broken_end) {
   FILE *file = fopen(cert, "a");
   fputs("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", file);
   fclose(file);
-  expect_refused("is not a certificate");
+  expect_refused("is not a certificate", TLS_BLAME_CERT);
 }
 
 Test(tls, reload_under_an_open_session) {
   dial(0);
   cr_assert(shake_hands(1000));
   write_pair(cert, key, 60, NULL);
-  cr_assert(tls_server_reload(server, why), "%s", why);
+  cr_assert(tls_server_reload(server, &blame, why), "%s", why);
   exchange(1000);
   int64_t days = (tls_server_expires(server) - (int64_t)time(NULL)) / 86400;
   cr_assert(days == 59 || days == 60);
 }
 
 Test(tls, missing_files_at_the_start) {
-  cr_assert_null(tls_server_open("/nonexistent/cert", key, why));
+  cr_assert_null(tls_server_open("/nonexistent/cert", key, &blame, why));
   cr_assert(strstr(why, "/nonexistent/cert") != NULL, "%s", why);
 }

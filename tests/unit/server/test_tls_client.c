@@ -14,6 +14,7 @@ enum { ROOM = TLS_OUT_MAX(1000) };
 static char folder[64];
 static char cert[96], key[96];
 static char why[TLS_WHY];
+static enum tls_blame blame;
 static struct tls_server *server;
 static uint8_t pins[2][TLS_PIN];
 
@@ -35,7 +36,7 @@ static void set_up(void) {
   snprintf(cert, sizeof cert, "%s/cert.pem", folder);
   snprintf(key, sizeof key, "%s/key.pem", folder);
   write_pair(cert, key, 30, NULL);
-  server = tls_server_open(cert, key, why);
+  server = tls_server_open(cert, key, &blame, why);
   cr_assert_not_null(server, "%s", why);
   memset(pins[0], 1, TLS_PIN);
   take_pin(pins[1]);
@@ -95,7 +96,7 @@ static void hang_up(void) {
 }
 
 static void expect_accepted(const struct tls_peer *peer) {
-  struct tls_client *client = tls_client_open(peer, why);
+  struct tls_client *client = tls_client_open(peer, &blame, why);
   cr_assert_not_null(client, "%s", why);
   cr_assert_eq(shake_hands(client), TLS_OPEN);
   cr_assert(tls_session_is_established(ours));
@@ -114,7 +115,7 @@ static void expect_accepted(const struct tls_peer *peer) {
 
 static void expect_refused(const struct tls_peer *peer, const char *word) {
   char text[TLS_WHY];
-  struct tls_client *client = tls_client_open(peer, why);
+  struct tls_client *client = tls_client_open(peer, &blame, why);
   cr_assert_not_null(client, "%s", why);
   cr_assert_eq(shake_hands(client), TLS_FAILED);
   tls_session_why(ours, text, sizeof text);
@@ -155,26 +156,31 @@ Test(tls_client, a_pin_does_not_replace_the_name) {
 
 Test(tls_client, files_that_cannot_be_used) {
   char name[] = "ns.test", none[] = "/nonexistent/file";
-  cr_assert_null(tls_client_open(&(struct tls_peer){.hostname = name, .ca_file = none}, why));
+  cr_assert_null(
+      tls_client_open(&(struct tls_peer){.hostname = name, .ca_file = none}, &blame, why));
   cr_assert_not_null(strstr(why, none), "%s", why);
-  cr_assert_null(tls_client_open(&(struct tls_peer){.hostname = name, .ca_file = key}, why));
+  cr_assert_eq(blame, TLS_BLAME_CA);
+  cr_assert_null(
+      tls_client_open(&(struct tls_peer){.hostname = name, .ca_file = key}, &blame, why));
   cr_assert_not_null(strstr(why, "no certificate"), "%s", why);
   struct tls_peer peer = {.pins = pins, .pin_count = 2, .cert_file = cert, .key_file = none};
-  cr_assert_null(tls_client_open(&peer, why));
+  cr_assert_null(tls_client_open(&peer, &blame, why));
   cr_assert_not_null(strstr(why, none), "%s", why);
+  cr_assert_eq(blame, TLS_BLAME_KEY);
   peer.key_file = key;
   expect_accepted(&peer);
 }
 
 Test(tls_client, a_reload_that_fails_changes_nothing) {
   struct tls_peer peer = {.pins = pins, .pin_count = 2, .cert_file = cert, .key_file = key};
-  struct tls_client *client = tls_client_open(&peer, why);
+  struct tls_client *client = tls_client_open(&peer, &blame, why);
   cr_assert_not_null(client, "%s", why);
   FILE *file = fopen(cert, "w");
   fputs("nothing\n", file);
   fclose(file);
-  cr_assert(!tls_client_reload(client, why));
+  cr_assert(!tls_client_reload(client, &blame, why));
   cr_assert_not_null(strstr(why, "is not a certificate"), "%s", why);
+  cr_assert_eq(blame, TLS_BLAME_CERT);
   cr_assert_eq(shake_hands(client), TLS_OPEN);
   hang_up();
   tls_client_close(client);
