@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine's settings, as `sluice check` judges them."""
 import json
+import os
+import pathlib
+import re
 import subprocess
+import tempfile
 
 import pytest
 
 import sluicelib
 import toollib
+from tlslib import Authority
 
 
 def test_exec_checks_are_looked_up_in_the_machines_settings(make_config, tmp_path):
@@ -88,6 +93,173 @@ def test_check_system_reads_the_settings_of_every_program(tmp_path):
     assert status == 1 and len(text.splitlines()) == 1
 
 
+# ---- where a slip is, when it shows only after the file was read ------------------------------------
+
+
+@pytest.fixture
+def judged(make_config, tmp_path):
+    """judged(text): what the start of a server and the check say of settings that end with `text`, from line 3 on."""
+    data = sluicelib.build(make_config(), tmp_path / "data")
+    settings = tmp_path / "sluice.yaml"
+    port = sluicelib.Port()
+
+    def judge(text):
+        settings.write_text(f"data: {data}\nlisten: [127.0.0.1@{port.number}]\n{text}\n")
+        start = sluicelib.run(sluicelib.program("sluiced"), "-c", settings)
+        assert start.returncode == 1, start.stderr
+        return start.stderr.splitlines()[-1], fails_with(settings)
+
+    yield judge
+    port.close()
+
+
+@pytest.mark.parametrize("text, place, message", [
+    (f"nsid:  {'n' * 129}", "3:8", "`nsid`: at most 128 octets are possible"),
+    (f"health: /{'h' * 120}", "3:9", "`health`: the path of a socket has at most 107 octets"),
+    ("cookies: maybe", "3:10", "`cookies`: `maybe` is neither `on` nor `off`"),
+    ("cookie-secrets: /none\ncookies: off", "3:17",
+     "`cookie-secrets`: it has no use with `cookies: off`; remove one of the two"),
+    ("cookie-secrets: /none", "3:17", "`cookie-secrets`: cannot read /none: No such file or directory"),
+    (f"chaos-id: {'i' * 256}", "3:11", "`chaos-id`: at most 255 octets are possible"),
+    (f"chaos-version: {'v' * 256}", "3:16", "`chaos-version`: at most 255 octets are possible"),
+    ("tls-listen: [127.0.0.1]", "3:13",
+     "`tls-listen`: tls-cert is missing: tls-listen, tls-cert and tls-key go together"),
+    ("tls-cert: /c\ntls-key: /k", "3:11",
+     "`tls-cert`: tls-listen is missing: tls-listen, tls-cert and tls-key go together"),
+    ("tls-key: /k\ntls-listen: [127.0.0.1]", "4:13",
+     "`tls-listen`: tls-cert is missing: tls-listen, tls-cert and tls-key go together"),
+    ("user: no-such-one", "3:7", "`user`: user `no-such-one`: there is no such user; create it, or name another"),
+    ("group: no-such\ncontrol: /tmp/sluice-no-such-socket", "3:8",
+     "`group`: group `no-such`: there is no such group; create it, or name another"),
+    ("keys:\n  k: {secret: c2VjcmV0, algorithm: rot13}", "4:36",
+     "`k`: TSIG key `k`: unknown algorithm `rot13`; use hmac-sha256, or hmac-sha1, -sha224, -sha384, -sha512, -md5"),
+    ("keys:\n  k: {secret_file: /none}", "4:20", "`k`: cannot read /none: No such file or directory"),
+    ("transfer:\n  allow: [192.0.2.1, any]", "4:22",
+     "`transfer`: `allow`: `any` is not an address or prefix (192.0.2.53, 2001:db8::/48)"),
+    ("transfer:\n  notify: any", "4:11", "`transfer`: `notify`: `any` is not an address (192.0.2.53, 192.0.2.53@5353)"),
+])
+def test_the_place_of_a_slip(judged, tmp_path, text, place, message):
+    start, check = judged(text)
+    line = f"{tmp_path}/sluice.yaml:{place}: {message}"
+    assert start.endswith(f": {line}"), (start, line)
+    assert check == [f"sluice: {line}"]
+
+
+def test_the_place_of_an_address_that_is_taken(judged, tmp_path):
+    judged("cookies: maybe")
+    text = (tmp_path / "sluice.yaml").read_text()
+    address = text.split("[")[1].split("]")[0]
+    start, check = judged(f"tls-cert: /c\ntls-key: /k\ntls-listen: [127.0.0.1, {address}]")
+    line = (f"{tmp_path}/sluice.yaml:5:25: `tls-listen`: {address} is in both listen and tls-listen; "
+            "give each a port of its own")
+    assert start.endswith(f": {line}") and check == [f"sluice: {line}"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("data: /d\n", "1:1: `listen` is missing; add it, or give --listen ADDRESS@PORT"),
+    ("listen: [127.0.0.1]\n", "1:1: `data` is missing; add it, or give --data DIR"),
+    ("- data\n", "1:1: must be a map of settings such as `data: DIR`"),
+    ("# nothing\n\n  [data]\n", "3:3: must be a map of settings such as `data: DIR`"),
+    (None, "1:1: cannot read {}: No such file or directory"),
+])
+def test_a_file_that_is_not_whole(tmp_path, text, message):
+    settings = tmp_path / "sluice.yaml"
+    if text is not None:
+        settings.write_text(text)
+    line = f"{settings}:{message.format(settings)}"
+    done = sluicelib.run(sluicelib.program("sluiced"), "-c", settings)
+    assert done.returncode == 1 and done.stderr.rstrip().endswith(f": {line}"), done.stderr
+    if text != "data: /d\n":  # a git host needs no `listen`
+        assert fails_with(settings) == [f"sluice: {line}"]
+
+
+def test_a_flag_has_no_place(judged, tmp_path):
+    judged("cookies: maybe")
+    done = sluicelib.run(sluicelib.program("sluiced"), "-c", tmp_path / "sluice.yaml", "--cookies", "perhaps")
+    assert done.returncode == 1 and done.stderr.endswith(": --cookies: `perhaps` is neither `on` nor `off`\n")
+
+
+def tls_settings(cert, key, port, *more):
+    return "\n".join([f"tls-cert: {cert}", f"tls-key:  {key}", f"tls-listen: 127.0.0.1@{port.number}", *more])
+
+
+def test_the_place_of_tls_files(judged, tmp_path):
+    authority = Authority(tmp_path / "ca")
+    cert, key, other, port = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "other.pem", sluicelib.Port()
+    authority.issue(tmp_path / "spare.pem", other)
+    authority.issue(cert, key)
+    for pair, place, message in (
+            (("/none", key), "3:11", "`tls-cert`: cannot read /none: No such file or directory; "
+                                     "name a PEM file that this program may read"),
+            ((cert, "/none"), "4:11", "`tls-key`: cannot read /none: No such file or directory; "
+                                      "name a PEM file that this program may read"),
+            ((key, key), "3:11", f"`tls-cert`: {key} is not a certificate (chain) in PEM form; "
+                                 "it must hold whole `-----BEGIN CERTIFICATE-----` blocks"),
+            ((cert, cert), "4:11", f"`tls-key`: {cert} is not a private key in PEM form; "
+                                   "it must hold a whole `-----BEGIN PRIVATE KEY-----` block"),
+            ((cert, other), "4:11", f"`tls-key`: the key in {other} is not that of the certificate in {cert}; "
+                                    "name two files that belong together")):
+        start, check = judged(tls_settings(*pair, port))
+        line = f"{tmp_path}/sluice.yaml:{place}: {message}"
+        assert start.endswith(f": {line}") and check == [f"sluice: {line}"], (start, check)
+    port.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_files_that_the_user_of_the_server_may_not_read(judged):
+    """The check tells it, too, though root may read all."""
+    port = sluicelib.Port()
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder).chmod(0o755)
+        cert, key = pathlib.Path(folder) / "cert.pem", pathlib.Path(folder) / "key.pem"
+        Authority(pathlib.Path(folder) / "ca").issue(cert, key)
+        cert.chmod(0o644)
+        key.chmod(0o600)
+        start, check = judged(tls_settings(cert, key, port, "user: nobody"))
+        line = f":4:11: `tls-key`: cannot read {key}: Permission denied; name a PEM file that this program may read"
+        assert start.endswith(line) and len(check) == 1 and check[0].endswith(line), (start, check)
+    port.close()
+
+
+def test_the_place_of_what_cannot_be_read_again(make_config, tmp_path, city_mmdb):
+    """What a reload leaves as it was is told with its place."""
+    data = sluicelib.build(make_config(), tmp_path / "data")
+    authority = Authority(tmp_path / "ca")
+    cert, key, ours, geo, cookies = (tmp_path / name for name in ("cert", "key", "ours", "geo", "cookies"))
+    authority.issue(cert, key)
+    ours.write_bytes(authority.cert.read_bytes())
+    geo.write_bytes(pathlib.Path(city_mmdb).read_bytes())
+    cookies.write_text("00112233445566778899aabbccddeeff\n")
+    settings, port, tls_port = tmp_path / "sluice.yaml", sluicelib.Port(), sluicelib.Port()
+    settings.write_text(
+        f"data: {data}\nlisten: 127.0.0.1@{port.number}\ncontrol: {tmp_path}/sock\nthreads: 1\n"
+        + tls_settings(cert, key, tls_port, f"tls: {{a: {{hostname: ns.example.net, ca_file: {ours}}}}}",
+                       f"geo: {geo}", f"cookie-secrets: {cookies}") + "\n")
+    assert not sluicelib.sluice("check", "--system", settings).stderr
+    server = sluicelib.Process(sluicelib.program("sluiced"), "-c", settings)
+    try:
+        server.wait_log(r"\bready\b")
+        for file, said in (
+                (key, f"the zones are loaded, but the old TLS certificate stays in use: {settings}:6:11: `tls-key`: "
+                      f"cannot read {key}: "),
+                (ours, f"the zones are loaded, but the old files of tls `a` stay in use: {settings}:8:46: tls `a`: "
+                       f"ca_file: cannot read {ours}: "),
+                (geo, f"the zones are loaded, but the old location data stay in use: {settings}:9:6: `geo`: "
+                      f"cannot read {geo}: ")):
+            kept = file.rename(f"{file}.kept")
+            done = sluicelib.sluice("reload", "--socket", tmp_path / "sock", status=3)
+            assert said in done.stderr, done.stderr
+            kept.rename(file)
+        cookies.write_text("no secret\n")
+        sluicelib.sluice("reload", "--socket", tmp_path / "sock")
+        server.wait_log(re.escape(f"the old cookie secrets stay in use: {settings}:10:17: `cookie-secrets`: {cookies}: "))
+        server.stop()
+    finally:
+        server.kill()
+        port.close()
+        tls_port.close()
+
+
 # ---- secrets of alert routes -----------------------------------------------------------------------
 
 ROUTES = """\
@@ -165,7 +337,7 @@ def test_a_secret_that_cannot_be_had(machine, tmp_path):
                         f"secret slack-edge: cannot run {tmp_path}/none: No such file or directory"),
                        ("{env: SLACK_EDGE, file: /x}", "4:15",
                         "secret slack-edge needs one of `file: PATH`, `env: VARIABLE` or `command: [PATH, ...]`"),
-                       (None, "3:3", "the alert route `chat` of the current build names the secret `slack-edge`, "
+                       (None, "2:1", "the alert route `chat` of the current build names the secret `slack-edge`, "
                                      "which is not here; add it under `secrets`")],
         "audit_token": [("{command: [/bin/sh, -c, 'echo very-secret-value; exit 3']}", "5:16",
                          "secret audit-token: /bin/sh failed with exit status 3"),

@@ -55,18 +55,85 @@ def test_wrong_settings(make_config, tmp_path, text, place, message):
     assert done.returncode == 1 and f"sluice.yaml:{place}: " in done.stderr, done.stderr
 
 
+def told(make_config, tmp_path, text, place, message):
+    """The start and the check tell the same: at this place of the file, this."""
+    line = f"{tmp_path}/sluice.yaml:{place}: {message}"
+    found = refused(make_config, tmp_path, text)
+    assert found.rstrip("\n").endswith(f": {line}"), (found, line)
+    done = sluicelib.run(sluicelib.program("sluice"), "check", "--system", tmp_path / "sluice.yaml")
+    assert (done.returncode, done.stderr) == (1, f"sluice: {line}\n")
+
+
 def test_wrong_files(make_config, tmp_path):
     authority = Authority(tmp_path / "ca")
-    cert, key, other = (tmp_path / name for name in ("cert.pem", "key.pem", "other.pem"))
+    cert, key, other, folder = (tmp_path / name for name in ("cert.pem", "key.pem", "other.pem", "ca"))
     authority.issue(cert, other)
     authority.issue(cert, key)
-    for more, message in (
-            ("ca_file: /none", "/none"),
-            (f"ca_file: {key}", "no certificate in"),
-            (f"cert_file: /none, key_file: {key}", "/none"),
-            (f"cert_file: {cert}, key_file: {other}", "is not that of the certificate")):
-        found = refused(make_config, tmp_path, f"tls: {{a: {{hostname: ns.example.net, {more}}}}}")
-        assert "tls `a`: " in found and message in found, found
+    readable = "; name a PEM file that this program may read"
+    block = "it must hold whole `-----BEGIN CERTIFICATE-----` blocks"
+    for more, at, message in (
+            ("ca_file: /none", "/none",
+             f"ca_file: cannot read /none: No such file or directory{readable}"),
+            (f"ca_file: {key}", key, f"ca_file: no certificate in {key}{readable}"),
+            (f"cert_file: /none, key_file: {key}", "/none",
+             f"cert_file: cannot read /none: No such file or directory{readable}"),
+            (f"key_file: {key}, cert_file: {folder}", folder,
+             f"cert_file: cannot read {folder}: it is not a regular file{readable}"),
+            (f"cert_file: {key}, key_file: {key}", key,
+             f"cert_file: {key} is not a certificate (chain) in PEM form; {block}"),
+            (f"cert_file: {cert}, key_file: /none", "/none",
+             f"key_file: cannot read /none: No such file or directory{readable}"),
+            (f"cert_file: {cert}, key_file: {cert}", f"{cert}}}",
+             f"key_file: {cert} is not a private key in PEM form; it must hold a whole `-----BEGIN PRIVATE KEY-----` "
+             "block"),
+            (f"cert_file: {cert}, key_file: {other}", other,
+             f"key_file: the key in {other} is not that of the certificate in {cert}; name two files that belong "
+             "together")):
+        text = f"tls:\n  a: {{hostname: ns.example.net, {more}}}"
+        column = text.splitlines()[1].index(str(at)) + 1
+        told(make_config, tmp_path, text, f"2:{column}", f"tls `a`: {message}")
+
+
+def test_a_key_that_is_not_there(make_config, tmp_path):
+    told(make_config, tmp_path, "secondary:\n"
+         "  - {zone: example.net, primaries: [192.0.2.1], tsig: here}\n"
+         "  - {zone: example.org, primaries: [192.0.2.1], tsig: nokey}\n"
+         "keys: {here: {secret: c2VjcmV0}}", "3:55",
+         "`tsig`: there is no key nokey. in `keys:`; add it there, or name one of them")
+
+
+def test_a_zone_that_is_there_twice(make_config, tmp_path):
+    told(make_config, tmp_path, "secondary:\n  - {zone: E.net., primaries: [192.0.2.1]}\n"
+         "  - {zone: a.net, primaries: [192.0.2.1]}\n  - {primaries: [192.0.2.1], zone: e.net}", "4:36",
+         "`secondary`: zone e.net. is given twice (line 2, column 12); remove one")
+
+
+def test_the_check_tells_all(tmp_path):
+    config = tmp_path / "sluice.yaml"
+    config.write_text("secondary:\n"
+                      "  - {zone: example.net, primaries: [192.0.2.1], tsig: nokey}\n"
+                      "  - {zone: example.org, primaries: [192.0.2.1], tsig: nokey}\n"
+                      "tls:\n"
+                      "  a: {hostname: ns.example.net, ca_file: /none}\n"
+                      "  b: {hostname: ns.example.net, cert_file: /none, key_file: /none}\n", encoding="utf-8")
+    done = sluicelib.run(sluicelib.program("sluice"), "check", "--system", config)
+    assert done.returncode == 1
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
+        f"{config}:{place}" for place in ("2:55", "3:55", "5:42", "6:44")]
+
+
+def test_zones_without_a_folder(make_config, tmp_path):
+    data = sluicelib.build(make_config(), tmp_path / "data")
+    config = tmp_path / "sluice.yaml"
+    port = sluicelib.Port(HOST)
+    config.write_text(f"data: {data}\nlisten: {HOST}@{port.number}\n"
+                      "secondary: [{zone: example.net, primaries: [192.0.2.1]}]\n", encoding="utf-8")
+    line = f"{config}:3:12: `secondary`: the zones need a folder to be kept in; set `state`\n"
+    done = sluicelib.run(sluicelib.program("sluiced"), "-c", config)
+    port.close()
+    assert done.returncode == 1 and done.stderr.endswith(f": {line}")
+    done = sluicelib.run(sluicelib.program("sluice"), "check", "--system", config)
+    assert (done.returncode, done.stderr) == (1, f"sluice: {line}")
 
 
 def test_the_port_is_853_unless_given(start, make_config, tmp_path):
