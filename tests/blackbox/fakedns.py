@@ -33,18 +33,14 @@ class FakeDNS:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.answer = {"udp": udp, "tcp": tcp}
         self.queries = []
-        for _ in range(100):
-            self.udp = socket.socket(family, socket.SOCK_DGRAM)
-            self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-            self.udp.bind((address, 0))
-            self.port = self.udp.getsockname()[1]
-            self.tcp = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                self.tcp.bind((address, self.port))
-                break
-            except OSError:
-                self.udp.close()
-                self.tcp.close()
+        self.reserved = sluicelib.Port(address)  # on all addresses, so that nothing listens on the others
+        self.port = self.reserved.number
+        self.udp = socket.socket(family, socket.SOCK_DGRAM)
+        self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.udp.bind((address, self.port))
+        self.tcp = socket.socket(family, socket.SOCK_STREAM)
+        self.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.tcp.bind((address, self.port))
         if tcp:
             self.tcp.listen(16)
         self.threads = [threading.Thread(target=self._serve_udp, daemon=True)]
@@ -106,6 +102,7 @@ class FakeDNS:
             sluicelib.stop_accepting(self.tcp, self.threads[1])
         else:
             self.tcp.close()
+        self.reserved.close()
 
     def __enter__(self):
         return self

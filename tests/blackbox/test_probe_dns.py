@@ -7,8 +7,10 @@ import dns.flags
 import dns.rcode
 import pytest
 
+import sluicelib
 from fakedns import FakeDNS, SILENCE, reply
 from probelib import probe, probes, settings
+from sluicelib import wait_for
 
 A = "www.example.com. 30 IN A 192.0.2.1"
 OTHER_A = "www.example.com. 30 IN A 192.0.2.2"
@@ -80,8 +82,9 @@ def test_B74_bad_then_good():
 
 def test_B74_nothing_comes():
     with FakeDNS(lambda *_: SILENCE) as server:
-        result = check(server, timeout=600)
+        result = check(server, timeout=3000)
         assert result["reason"] == "timeout in waiting for the answer"
+        wait_for(lambda: len(server.queries) >= 2, "the second query is read")
         assert len(server.queries) == 2  # repeated once
         (_, first), (_, second) = server.queries
         assert first.to_wire() == second.to_wire()
@@ -127,7 +130,7 @@ def test_tcp_with_other_messages_first():
 
 def test_tcp_never_answers():
     with FakeDNS(always(flags=dns.flags.TC), lambda *_: [lambda c: c.recv(1)]) as server:
-        assert check(server, timeout=400)["reason"] == "timeout in waiting for the answer over TCP"
+        assert check(server, timeout=2000)["reason"] == "timeout in waiting for the answer over TCP"
 
 
 def test_flood_of_other_answers():
@@ -145,10 +148,9 @@ def test_flood_of_other_answers():
 
 
 def test_port_closed():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    result = probe(settings("dns", port=port), "127.0.0.1")
+    reserved = sluicelib.Port()
+    result = probe(settings("dns", port=reserved.number), "127.0.0.1")
+    reserved.close()
     assert (result["ok"], result["reason"]) == (False, "port unreachable")
 
 

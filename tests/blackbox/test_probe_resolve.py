@@ -85,10 +85,9 @@ def test_resolver_is_silent():
 
 
 def test_resolver_is_not_there():
-    with sluicelib.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    result = probe(settings("tcp", port=1), "web.example.com", "--resolver", f"127.0.0.1@{port}")
+    reserved = sluicelib.Port()
+    result = probe(settings("tcp", port=1), "web.example.com", "--resolver", f"127.0.0.1@{reserved.number}")
+    reserved.close()
     assert (result["ok"], result["reason"], result["own_fault"]) == (False, "resolver unreachable", True)
 
 
@@ -122,7 +121,7 @@ def test_B114_resolved_once_per_probe_and_anew_for_the_next():
             return zone(a=[["127.0.0.11"], ["127.0.0.12"]][(len(asked) - 1) % 2])(query, 0)
         with FakeDNS(changing) as server:
             resolver = f"127.0.0.1@{server.port}"
-            check = settings("tcp", port=listener.port)
+            check = settings("tcp", port=listener.port, timeout=30000)  # patience, so that no question is repeated
             assert probe(check, "web.example.com", "--resolver", resolver)["ok"]
             assert (len(asked), listener.connected()) == (1, ["127.0.0.11"])
             assert probe(check, "web.example.com", "--resolver", resolver)["ok"]

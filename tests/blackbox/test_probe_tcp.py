@@ -200,12 +200,12 @@ def test_stopped_for_longer_than_the_deadline(ends):
                 hang(peer, sock)
 
     with Peer(behave) as peer:
-        check = settings("tcp", port=peer.port, expect={"data": "ready"}, timeout=1000)
+        check = settings("tcp", port=peer.port, expect={"data": "ready"}, timeout=2000)
         run = sluicelib.Process(*command(check), "127.0.0.1")
         assert first.wait(sluicelib.DEADLINE)
         run.signal(signal.SIGSTOP)
         stopped.set()
-        threading.Event().wait(3)  # the time that it does not run
+        threading.Event().wait(5)  # the time that it does not run
         run.signal(signal.SIGCONT)
         assert run.wait() == 0
         assert '"ok": true' in run.log
