@@ -73,9 +73,9 @@ def all_from(server, name, expected, count=100, **options):
 
 
 def shares(server, name, expected, count=5000, **options):
-    """The answers come with these probabilities (false alarm: less than one in ten million)."""
+    """The answers come with these probabilities (false alarm: one in a thousand million)."""
     counts = drawn(server, name, count, **options)
-    assert stats.shares_p(counts, expected, count) > 1e-7, (name, options, counts)
+    assert stats.shares_p(counts, expected, count) > 1e-9, (name, options, counts)
 
 
 def health(server, name, **states):
