@@ -58,9 +58,7 @@ def builds(tmp_path_factory):
 @pytest.fixture
 def many_zones(builds, tmp_path, start, monkeypatch):
     """A server of 300 zones, and a function that makes one of its three builds the current one."""
-    if "ASAN_OPTIONS" not in os.environ:
-        monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:exitcode=99")
-    monkeypatch.setenv("ASAN_OPTIONS", os.environ["ASAN_OPTIONS"] + ":quarantine_size_mb=1")
+    serverlib.small_quarantine(monkeypatch)
     source, names = builds
     data = tmp_path / "data"
     shutil.copytree(source, data, symlinks=True, copy_function=os.link)
@@ -150,6 +148,8 @@ def has_sanitizer():
 
 
 def loads(server, mark):
+    """How many there were since then; there was one, and its line may still be on its way."""
+    server.wait_log("reloaded: build", since=mark)
     return sum("reloaded: build" in line for line in server.lines[mark:])
 
 
@@ -175,10 +175,10 @@ def test_b96_many_reloads_under_load(many_zones):
         # Signals come faster than anything can be loaded: the last is followed, and few in between.
         switch(1)
         mark = server.mark()
-        for _ in range(STORM):
-            server.signal(signal.SIGHUP)
+        subprocess.run(["sh", "-c", f"i=0; while [ $i -lt {STORM} ]; do kill -HUP {server.proc.pid}; i=$((i + 1)); done"],
+                       check=True)
         assert statelib.call(server.control, "reload")["ok"]
-        assert 1 <= loads(server, mark) <= STORM // 2
+        assert loads(server, mark) <= STORM // 2
         assert sluicelib.rdata(server.ask("www.z0.example")) == [GOOD[1]]
     finally:
         seen = load.stop()
@@ -210,7 +210,7 @@ def test_b96_reloads_at_once_share_one(many_zones):
         server.signal(signal.SIGCONT)
         for peer in peers:
             peer.close()
-    assert 1 <= loads(server, mark) <= 10
+    assert loads(server, mark) <= 10
     assert sluicelib.rdata(server.ask("www.z299.example")) == [GOOD[1]]
 
 
@@ -275,12 +275,12 @@ def test_b27_many_rounds_of_a_program_that_hangs(script, tmp_path, make_config):
 
         serverlib.wait_for(lambda: done() >= 10, "some rounds")
         assert set(healthd.states().values()) == {"down"}
-        assert {c["why"] for c in healthd.checks().values()} == {"timeout in running the program"}
-        goal = done() + 2 * 25
-        most = 0
+        serverlib.wait_for(lambda: {c["why"] for c in healthd.checks().values()} == {"timeout in running the program"},
+                           lambda: f"the reason, but it is {healthd.checks()}")
+        goal, before, many = done() + 2 * 25, serverlib.descriptors(healthd.proc.pid), 20
         while done() < goal:
-            most = max(most, len(children(healthd.proc.pid)), serverlib.descriptors(healthd.proc.pid) // 10)
-        assert most <= 6, "no child, alive or dead, and no descriptor piles up"
+            assert len(children(healthd.proc.pid)) <= many, "no child, alive or dead, piles up"
+            assert serverlib.descriptors(healthd.proc.pid) <= before + many, "nor does a descriptor"
     serverlib.wait_for(lambda: not processes(seconds), "the end of all that it has started")
 
 

@@ -61,7 +61,7 @@ def test_ten_thousand_idle_connections(data, start):
 
 def test_one_client_cannot_take_all_places(data, start):
     """A client that opens more and more loses its own connections, not those of others."""
-    server = start(data, "--tcp-connections", "40")
+    server = start(data, "--tcp-connections", "40", "--tcp-idle", "600")
     others = [connect_from(server, source) for source in SOURCES]
     greedy = []
     try:

@@ -211,7 +211,10 @@ class FakeServer:
             except OSError:
                 return
             with peer, peer.makefile("rb") as lines:
-                line = lines.readline()
+                try:
+                    line = lines.readline()
+                except OSError:  # reset by a client that was killed, say
+                    continue
                 if not line:
                     continue
                 request = json.loads(line)
