@@ -5,7 +5,10 @@ Each has the same interface: Secondary(folder, primary port, zones, key=None, ca
 serial(zone), transfer(zone), kill().  `catalog` is a catalog zone to be followed.
 """
 import pathlib
+import socket
+import threading
 
+import dns.message
 import dns.query
 import dns.xfr
 import dns.zone
@@ -176,3 +179,44 @@ class Pdns(Secondary):
 
 
 ALL = {"nsd": Nsd, "bind": Bind, "knot": Knot, "pdns": Pdns}
+
+
+# ---- one that only listens ------------------------------------------------------------------------
+
+
+class Listener:
+    """Takes NOTIFY messages, and answers them if `answer`."""
+
+    def __init__(self, answer=True):
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind((HOST, 0))
+        self.answer = answer
+        self.got = []
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    @property
+    def address(self):
+        return f"{HOST}@{self.sock.getsockname()[1]}"
+
+    def _run(self):
+        while True:
+            wire, peer = self.sock.recvfrom(65535)
+            if not wire:  # shut down
+                return
+            message = dns.message.from_wire(wire)
+            self.got.append((message, peer))
+            if self.answer:
+                self.sock.sendto(dns.message.make_response(message).to_wire(), peer)
+
+    def serials(self):
+        """Of all messages, repetitions left out: those are told apart by their IDs."""
+        return [serial for _, serial in dict.fromkeys((m.id, m.answer[0][0].serial) for m, _ in self.got)]
+
+    def close(self):
+        try:
+            self.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is not connected; the thread ends all the same
+        self.thread.join(sluicelib.DEADLINE)
+        self.sock.close()

@@ -3,8 +3,6 @@
 import base64
 import socket
 import struct
-import threading
-import time
 
 import dns.exception
 import dns.flags
@@ -24,7 +22,7 @@ import pytest
 import secondaries
 import serverlib
 import sluicelib
-from secondaries import HOST, transfer
+from secondaries import HOST, Listener, transfer
 
 ALGORITHMS = ["hmac-md5.sig-alg.reg.int", "hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384", "hmac-sha512"]
 CDN = "ttl: 30\nendpoints: {one: [192.0.2.1, 2001:db8::1], two: 192.0.2.2}\nregions: {global: {one: 1, two: 1}}\n"
@@ -85,10 +83,10 @@ class Primary:
 
 @pytest.fixture
 def primary(start, make_config, tmp_path):
-    def make(key=None, **options):
+    def make(key=None, arguments=(), **options):
         p = Primary(start, make_config, tmp_path, key)
         p.build(**options)
-        p.start()
+        p.start(*arguments)
         return p
     return make
 
@@ -225,7 +223,7 @@ def test_chain(start, make_config, tmp_path):
     data = sluicelib.build(make_config(zone="example.net", name="other"), tmp_path / "data2")
     second = start(data, "-c", settings, "--state", tmp_path / "state")
     serverlib.wait_for(lambda: any(m.question[0].name.to_text() == "example.com." and m.answer
-                                   for m, _, _ in listener.got), "NOTIFY of the zone that came in")
+                                   for m, _ in listener.got), "NOTIFY of the zone that came in")
     assert transfer(second.port) == transfer(p.server.port)
     assert transfer(second.port, "example.net")
     listener.close()
@@ -332,7 +330,7 @@ def test_nobody_by_default(primary):
     reply = p.server.ask("example.com", "AXFR")
     assert sluicelib.rcode(reply) == "REFUSED" and not reply.answer
     assert p.counter("transfer_refused") == 2
-    assert "transfer refused to 127.0.0.1" in p.server.log
+    p.server.wait_log("transfer refused to 127.0.0.1")
 
 
 def test_addresses(primary):
@@ -401,6 +399,7 @@ def test_bad_settings(make_config, tmp_path, text, says):
 
 # ---- the stream -----------------------------------------------------------------------------------
 
+PATIENT = "--tcp-idle", "600"  # with who does not read, however slow the machine is
 BIG = "\n".join(f"host-{i:05d}: {{TXT: [\"{'x' * 200} {i}\"]}}" for i in range(15000)) + "\n"
 
 
@@ -427,7 +426,7 @@ def read_axfr(sock, number=7):
 
 def test_slow_reader_blocks_nobody(primary):
     """Twenty clients that do not read: others are answered over UDP and TCP, and then they get it all."""
-    p = primary(records=BIG, transfer=allow())
+    p = primary(records=BIG, transfer=allow(), arguments=PATIENT)
     socks = [serverlib.connect(p.server, SO_RCVBUF=4096) for _ in range(20)]
     for sock in socks:
         ask_axfr(sock)
@@ -493,7 +492,7 @@ def test_half_closed(primary):
 
 def test_reload_in_the_middle(primary):
     """A transfer that has begun is of one version, however often that is replaced meanwhile."""
-    p = primary(records=BIG, transfer=allow())
+    p = primary(records=BIG, transfer=allow(), arguments=PATIENT)
     with serverlib.connect(p.server, SO_RCVBUF=4096) as sock:
         ask_axfr(sock)
         serverlib.wait_for(lambda: p.counter("transfers_whole") == 1, "the transfer to begin")
@@ -530,47 +529,18 @@ def test_missing_records(primary):
     (p.data / "current/zones/example.com.records").unlink()
     assert refused(p.server.port) == "SERVFAIL"
     assert p.counter("transfers_failed") == 1
-    assert "cannot be transferred" in p.server.log
+    p.server.wait_log("cannot be transferred")
     assert p.server.ask("www.example.com").answer
 
 
 # ---- NOTIFY ---------------------------------------------------------------------------------------
 
 
-class Listener:
-    """Takes NOTIFY messages, and answers them if `answer`."""
-
-    def __init__(self, answer=True):
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind((HOST, 0))
-        self.answer = answer
-        self.got = []
-        threading.Thread(target=self._run, daemon=True).start()
-
-    @property
-    def address(self):
-        return f"{HOST}@{self.sock.getsockname()[1]}"
-
-    def _run(self):
-        while True:
-            try:
-                wire, peer = self.sock.recvfrom(65535)
-            except OSError:
-                return
-            message = dns.message.from_wire(wire)
-            self.got.append((message, peer, time.monotonic()))
-            if self.answer:
-                self.sock.sendto(dns.message.make_response(message).to_wire(), peer)
-
-    def close(self):
-        self.sock.close()
-
-
 def test_notify_message(primary, tmp_path):
     listener = Listener()
     p = primary(transfer=allow(listener.address))
     serverlib.wait_for(lambda: p.counter("notify_acked") == 1, "NOTIFY at start")
-    message, peer, _ = listener.got[0]
+    message, peer = listener.got[0]
     assert message.opcode() == dns.opcode.NOTIFY and message.flags & dns.flags.AA
     assert peer[0] == HOST
     assert message.question[0].to_text() == "example.com. IN SOA"
@@ -581,7 +551,7 @@ def test_notify_message(primary, tmp_path):
     p.server.reload()  # nothing changed
     p.rebuild(RECORDS)
     serverlib.wait_for(lambda: p.counter("notify_acked") == 3, "NOTIFY after a change")
-    assert [m.answer[0][0].serial for m, _, _ in listener.got] == [1, 2, 3]
+    assert listener.serials() == [1, 2, 3]
     assert p.counter("notify_failed") == 0
     listener.close()
 
@@ -589,9 +559,9 @@ def test_notify_message(primary, tmp_path):
 def test_notify_is_repeated(primary):
     listener = Listener(answer=False)
     p = primary(transfer=allow(listener.address))
-    serverlib.wait_for(lambda: len(listener.got) == 3, "two repetitions")
-    assert len({message.id for message, _, _ in listener.got}) == 1
-    assert p.counter("notify_sent") == 3 and p.counter("notify_acked") == 0
+    serverlib.wait_for(lambda: len(listener.got) >= 3, "two repetitions")
+    assert len({message.id for message, _ in listener.got}) == 1
+    assert 3 <= p.counter("notify_sent") <= 5 and p.counter("notify_acked") == 0
     listener.answer = True
     serverlib.wait_for(lambda: p.counter("notify_acked") == 1, "the answer")
     listener.close()
