@@ -480,7 +480,7 @@ def test_bad_requests(run, request_):
 
 def test_too_long_request(run):
     server = run()
-    assert raw_control(server.control, b"x" * (8 << 20)) == b""
+    assert raw_control(server.control, b"x" * ((8 << 20) + 1)) == b""
     assert sluicelib.control(server.control, "status")
 
 
