@@ -82,7 +82,7 @@ class Watcher(threading.Thread):
 
     def look(self):
         with self.lock:
-            reply = sluicelib.ask(PARENT, 53, ZONE, "NS", timeout=5)
+            reply = sluicelib.ask(PARENT, 53, ZONE, "NS")
             named = tuple(sorted(str(r) for rrset in reply.authority for r in rrset))
             self.sets.add(named)
             if not named:

@@ -175,7 +175,7 @@ def resolver(folder):
     world = migrate_network.World(folder, ours=False, kinds=("pdns", "knot"))
     lookups = lookuplib.Lookups()
     proxy = lookuplib.Proxy("resolver", RESOLVERS["unbound"], lookups, RESOLVER)
-    (folder / "resolv.conf").write_text(f"nameserver {RESOLVER}\noptions timeout:1 attempts:2\n", encoding="ascii")
+    (folder / "resolv.conf").write_text(f"nameserver {RESOLVER}\noptions timeout:5 attempts:3\n", encoding="ascii")
     with world:
         for mode in ("SERVFAIL", "REFUSED", "silent", "tc-tc", None):
             lookups.begin(lambda label, name, rdtype, m=mode: m if (name, rdtype) == ("example.", "NS") else None)

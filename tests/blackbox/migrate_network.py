@@ -140,8 +140,8 @@ def killed(folder):
             for _ in range(200):
                 process = world.spawn(*words)
                 try:
-                    # (On a busy machine a step may need more than that.)
-                    out, _ = process.communicate(timeout=rng.uniform(0.5, 5.0) * (1 + kills / 10))
+                    # (The pauses alone take six seconds, however fast a machine is; a slow one gets its time in the end.)
+                    out, _ = process.communicate(timeout=rng.uniform(0.2, 1.8) * 1.1 ** kills)
                     assert process.returncode == 0, out
                     break
                 except subprocess.TimeoutExpired:
@@ -155,15 +155,18 @@ def killed(folder):
 
 
 def until(world, phase, *words):
-    """Goes on until the state is in the phase."""
+    """Goes on until the state is in the phase; a busy machine may interrupt it a little later.  (A phase that moves name
+    servers is there for the pause between two of them, with `--settle 0` hardly at all.)"""
     process = world.spawn(*words)
+    seen, end = set(), time.monotonic() + 3 * sluicelib.DEADLINE
     try:
-        serverlib.wait_for(lambda: world_phase(world) == phase or process.poll() is not None, phase)
-        assert world_phase(world) == phase, process.communicate()[0]
+        while phase not in seen and process.poll() is None and time.monotonic() < end:
+            seen.add(world_phase(world))
+            time.sleep(0.001)
     finally:
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=3 * sluicelib.DEADLINE)
-    assert process.returncode == 3 and "interrupted at" in out, out
+    assert phase in seen and process.returncode == 3 and "interrupted at" in out, (seen, out)
     return out
 
 
@@ -177,7 +180,7 @@ def world_phase(world):
 def back(folder):
     """The way back, from the middle and from near the end."""
     with World(folder) as world:
-        start = ("--from", PROVIDER["pdns"], "--to", PROVIDER["knot"], "--yes", "--settle", "0")
+        start = ("--from", PROVIDER["pdns"], "--to", PROVIDER["knot"], "--yes")
         with world.asking():
             until(world, "parent-in", *start)
             done = world.migrate("--back")
@@ -195,7 +198,7 @@ def back_and_forth(folder):
         start = ("--from", PROVIDER["pdns"], "--to", PROVIDER["knot"], "--yes", "--settle", "0")
         with world.asking():
             until(world, "wait-in", *start)
-            until(world, "parent-out", "--back")
+            until(world, "parent-out", "--back", "--settle", "1s")
             assert "on the way back" in " ".join(world.migrate("--status").stdout.split())
             world.migrate("--forward")
             check_moved(world, "pdns", "knot")
@@ -207,7 +210,11 @@ def strangers(folder):
         start = ("--from", PROVIDER["pdns"], "--to", PROVIDER["knot"], "--yes", "--settle", "0", "--once")
         knot, top = world.servers["knot"], world.parent
         with world.asking():
-            done = world.migrate(*start, status=3)
+            for _ in range(5):  # a busy machine may come back when the time of the phase is over
+                done = world.migrate(*start, status=3)
+                if world.state()["phase"] == "wait-in":
+                    break
+                world.migrate("--back")
             assert world.state()["phase"] == "wait-in", done.stdout + done.stderr
             before = world.delegation()
             top.update("example.", lambda m: m.delete(ZONE, "NS", NAMES["knot"][0]))
@@ -331,9 +338,10 @@ def refusals(folder):
             fcntl.flock(lock, fcntl.LOCK_EX)
             assert "another `sluice sync migrate`" in world.migrate("--once", status=1).stderr
         world.migrate("--once", "--settle", "0", status=3)
-        assert world.state()["phase"] == "wait-in"
+        phase = world.state()["phase"]
+        assert phase in ("wait-in", "wait-out"), phase  # (a busy machine comes further)
         done = world.migrate("--from", "dns-knot", "--to", "dns-pdns", "--yes", status=2)
-        assert "is under way (wait-in)" in done.stderr
+        assert f"is under way ({phase})" in done.stderr
 
 
 def faults(folder, fault, first):
@@ -370,7 +378,7 @@ def main():
     folder = pathlib.Path(sys.argv[2])
     loopback_up()
     add_address(RESOLVERS["bind"], 0)  # named listens only where an interface has the address
-    (folder / "resolv.conf").write_text(f"nameserver {RESOLVERS['unbound']}\noptions timeout:1 attempts:2\n", encoding="ascii")
+    (folder / "resolv.conf").write_text(f"nameserver {RESOLVERS['unbound']}\noptions timeout:5 attempts:3\n", encoding="ascii")
     if not pathlib.Path("/etc/resolv.conf").exists():
         pathlib.Path("/etc/resolv.conf").touch()  # something to mount over
     subprocess.run(["mount", "--bind", folder / "resolv.conf", "/etc/resolv.conf"], check=True)

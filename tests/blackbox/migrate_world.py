@@ -393,7 +393,7 @@ class Asking:
 
     def __exit__(self, kind, value, trace):
         if not kind:
-            serverlib.wait_for(lambda: all(a.count > 100 for a in self.askers), "questions")
+            serverlib.wait_for(lambda: all(a.count > 100 for a in self.askers), "questions", 3 * sluicelib.DEADLINE)
         for asker in self.askers:
             asker.stop()
         if not kind:

@@ -13,6 +13,7 @@ import dns.rrset
 
 import migrate_network
 import serverlib
+import sluicelib
 
 
 def take_place(kind, addresses, names):
@@ -35,6 +36,8 @@ class NameServers:
                 sock = socket.socket(socket.AF_INET, kind)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 sock.bind((address, 53))
+                if kind == socket.SOCK_STREAM:
+                    sock.listen()
                 self.sockets.append(sock)
                 threading.Thread(target=serve, args=(sock,), daemon=True).start()
 
@@ -44,14 +47,18 @@ class NameServers:
             sock.sendto(self.answer(wire), peer)
 
     def streams(self, sock):
-        sock.listen()
         while True:
             client, _ = sock.accept()
-            with client:
-                size = client.recv(2, socket.MSG_WAITALL)
-                wire = client.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-                reply = self.answer(wire)
-                client.sendall(len(reply).to_bytes(2, "big") + reply)
+            threading.Thread(target=self.stream, args=(client,), daemon=True).start()
+
+    def stream(self, client):
+        with client:
+            try:
+                while wire := sluicelib.read_message(client):
+                    reply = self.answer(wire)
+                    client.sendall(len(reply).to_bytes(2, "big") + reply)
+            except OSError:
+                pass  # a killed client
 
     def zones(self):
         """Name of a zone, with the final dot -> (its SOA record, the names in it)."""

@@ -16,7 +16,7 @@ import sluicelib
 def run(tmp_path, scenario, *words):
     argv = ["unshare", "--net", "--mount"] + (["--user", "--map-root-user"] if os.getuid() else [])
     argv += [sys.executable, str(sluicelib.REPO / "tests/blackbox/migrate_network.py"), scenario, str(tmp_path), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, env=sluicelib.environment(), check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=1800, env=sluicelib.environment(), check=False)
     assert done.returncode == 0 and done.stdout.endswith("passed\n"), done.stdout[-6000:] + done.stderr[-6000:]
     return done.stdout
 

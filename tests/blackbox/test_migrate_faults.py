@@ -31,6 +31,6 @@ if os.environ.get("SLUICE_FAULTS") == "all":
 def test_a_fault_at_each_request(tmp_path, words):
     argv = ["unshare", "--net", "--mount"] + (["--user", "--map-root-user"] if os.getuid() else [])
     argv += [sys.executable, str(sluicelib.REPO / "tests/blackbox/migrate_faults_network.py"), words[0], str(tmp_path), *words[1:]]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, env=sluicelib.environment(), check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=1800, env=sluicelib.environment(), check=False)
     print(done.stdout[-6000:])
     assert done.returncode == 0 and done.stdout.endswith("passed\n"), done.stderr[-6000:]
