@@ -281,11 +281,11 @@ static bool open_sockets(struct server *server, char *why) {
   /* TCP first: its addresses are not shared, so a server that runs already is found out. */
   server->tcp = tcp_open(settings->listen, settings->listen_count, why);
   if (server->tcp == NULL || !server_tls_open(&server->tls, settings, why))
-    return false;
+    return settings_blame_address(settings, why);
   server->workers = worker_open(&packet_udp, settings->listen, settings->listen_count,
                                 worker_threads(settings), why);
   if (server->workers == NULL)
-    return false;
+    return settings_blame_address(settings, why);
   if (settings->control == NULL)
     return true;
   gid_t gid; /* looked up here for its place in the settings */

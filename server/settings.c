@@ -190,6 +190,8 @@ static const struct key *find_key(const char *name) {
 /* Once a value was taken: where it stands, {0, 0} for a flag. */
 static void note_place(struct settings *settings, const struct key *key, struct settings_place at) {
   settings->at[key - keys] = at;
+  if (key->kind == KEY_LISTEN)
+    settings->listen_at[settings->listen_count - 1] = at;
   if (key->kind == KEY_TLS_LISTEN)
     settings->tls.at[settings->tls.listen_count - 1] = at;
 }
@@ -449,6 +451,24 @@ bool settings_blame_at(const struct settings *settings, struct settings_place at
 
 bool settings_blame(const struct settings *settings, const char *key, char *why) {
   return settings_blame_at(settings, settings->at[find_key(key) - keys], key, why);
+}
+
+/* True if `text` holds the address as a word. */
+static bool names_address(const char *text, const struct address *address) {
+  const char *at = strstr(text, address->text);
+  char after = at != NULL ? at[strlen(address->text)] : '\0';
+  return at != NULL && at > text && at[-1] == ' ' && (after == ':' || after == ' ');
+}
+
+bool settings_blame_address(const struct settings *settings, char *why) {
+  const struct settings_tls *tls = &settings->tls;
+  for (size_t i = 0; i < settings->listen_count; i++)
+    if (names_address(why, &settings->listen[i]))
+      return settings_blame_at(settings, settings->listen_at[i], "listen", why);
+  for (size_t i = 0; i < tls->listen_count; i++)
+    if (names_address(why, &tls->listen[i]))
+      return settings_blame_at(settings, tls->at[i], "tls-listen", why);
+  return false;
 }
 
 static bool check_lengths(const struct settings *settings, char *why) {

@@ -32,6 +32,7 @@ struct settings {
   struct settings_place at[SETTINGS_KEYS]; /* of the values, for settings_blame() */
   char *data;
   struct address listen[SETTINGS_MAX_LISTEN];
+  struct settings_place listen_at[SETTINGS_MAX_LISTEN]; /* where they are written */
   size_t listen_count;
   char *geo;                 /* location file, or NULL */
   char *asn;                 /* AS number file, or NULL */
@@ -78,5 +79,8 @@ bool settings_read_file(struct settings *settings, const char *path, char *why);
 bool settings_blame(const struct settings *settings, const char *key, char *why);
 bool settings_blame_at(const struct settings *settings, struct settings_place at, const char *key,
                        char *why);
+
+/* The same if the reason names one of the addresses to listen on; else it stays as it is. */
+bool settings_blame_address(const struct settings *settings, char *why);
 
 #endif

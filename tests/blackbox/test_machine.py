@@ -155,6 +155,20 @@ def test_the_place_of_an_address_that_is_taken(judged, tmp_path):
     assert start.endswith(f": {line}") and check == [f"sluice: {line}"]
 
 
+@pytest.mark.parametrize("text, place, key", [
+    ("listen: [{}, 192.0.2.1@5300]", "2:27", "listen"),
+    ("tls-cert: /c\ntls-key: /k\nlisten: {}\ntls-listen: [192.0.2.1@5300]", "5:14", "tls-listen"),
+])
+def test_the_place_of_an_address_that_is_not_ours(tmp_path, text, place, key):
+    settings, port = tmp_path / "sluice.yaml", sluicelib.Port()
+    own = f"127.0.0.1@{port.number}"
+    settings.write_text("data: /d\n" + text.format(own) + "\n")
+    done = sluicelib.run(sluicelib.program("sluiced"), "-c", settings)
+    port.close()
+    assert done.returncode == 1
+    assert f": {settings}:{place}: `{key}`: cannot listen on 192.0.2.1@5300 (TCP): " in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("text, message", [
     ("data: /d\n", "1:1: `listen` is missing; add it, or give --listen ADDRESS@PORT"),
     ("listen: [127.0.0.1]\n", "1:1: `data` is missing; add it, or give --data DIR"),
