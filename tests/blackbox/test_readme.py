@@ -53,7 +53,7 @@ def test_the_tour_is_as_written(tmp_path):
     script.append("wait")
     env = {**os.environ, "HOME": str(tmp_path), "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "LC_ALL": "C.UTF-8"}
     (tmp_path / "gitconfig").write_text("[user]\n\tname = Someone\n\temail = someone@example.com\n")
-    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=tmp_path, env=env, text=True, timeout=120,
+    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=tmp_path, env=env, text=True, timeout=4 * sluicelib.DEADLINE,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     port.close()
     parts = done.stdout.split(MARK + "\n")[1:]
