@@ -448,16 +448,25 @@ def test_without_places_or_client_subnets(tmp_path):
 
 
 class Listener:
-    """Accepts connections to `address` while it is up."""
+    """Accepts connections to `address` while it is up, however many checks there are."""
 
     def __init__(self, address, port, family=socket.AF_INET):
         self.socket = socket.socket(family)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind((address, port))
         self.socket.listen(64)
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        while True:
+            try:
+                self.socket.accept()[0].close()
+            except OSError:
+                return
 
     def close(self):
-        self.socket.close()
+        sluicelib.stop_accepting(self.socket, self.thread)
 
 
 def test_checks_of_its_own(server):
