@@ -80,9 +80,9 @@ def test_b94_a_jump_changes_no_state_and_brings_no_burst(to, clock, tmp_path, ma
         assert not re.search(r"did not run for \d{6}", told), told  # a short pause of the machine itself is none of ours
         health = feedlib.health(server)
         assert health["connected"] and not health.get("stale"), health
-        for endpoint in endpoints:  # nothing is made up for
+        for endpoint in endpoints:  # nothing is made up for; one or two of before may be noticed late
             arrived = [t for t in endpoint.times if begin <= t <= end]
-            assert len(arrived) <= (end - begin) / INTERVAL + 2, (endpoint.address, len(arrived), end - begin)
+            assert len(arrived) <= (end - begin) / INTERVAL + 4, (endpoint.address, len(arrived), end - begin)
 
 
 @pytest.mark.parametrize("to", [DAY, -DAY], ids=["+1 day", "-1 day"])
