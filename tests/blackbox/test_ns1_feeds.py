@@ -127,7 +127,8 @@ def test_a_change_of_health_is_one_request(world):
             ([("one", True, True)], {"192.0.2.2": 1.0}, {"192.0.2.3": 1.0}),
             ([("two", True, False)], {"192.0.2.3": 1.0}, {"192.0.2.3": 1.0}),
             ([("spare", True, True), ("one", True, True)], ALL_UP, {"192.0.2.1": 0.5, "192.0.2.3": 0.5}),  # none is up
-            ([("one", False, False), ("two", False, False), ("spare", False, False)], ALL_UP, {"192.0.2.1": 0.5, "192.0.2.3": 0.5})):
+            ([("one", False, False), ("two", False, False), ("spare", False, False)],
+             ALL_UP, {"192.0.2.1": 0.5, "192.0.2.3": 0.5})):
         count = len(world.writes())
         world.health(*changes)
         assert {i["key"].split("/")[0] for i in world.sync("plan")["items"]} == {"FEED"}
@@ -141,7 +142,8 @@ def test_a_change_of_health_is_one_request(world):
 
 def test_status_by_hand_is_in_the_record(world):
     """Disabled and drained endpoints have no feed: no verdict brings them back."""
-    world.write(DOMAIN.replace('one: [192.0.2.1, "2001:db8::1"],', 'one: {addresses: [192.0.2.1, "2001:db8::1"], enabled: false},').replace("{one: 3, two: 1}", "{one: 3, two: 0}"))
+    world.write(DOMAIN.replace('one: [192.0.2.1, "2001:db8::1"],', 'one: {addresses: [192.0.2.1, "2001:db8::1"], enabled: false},')
+                .replace("{one: 3, two: 1}", "{one: 3, two: 0}"))
     world.apply()
     assert not [a for a in world.record()["answers"] if a["answer"] == ["192.0.2.1"] and isinstance(a["meta"]["up"], dict)]
     assert world.shares() == {"192.0.2.3": 1.0}
@@ -325,7 +327,8 @@ def test_feeds_in_pages(make):
 
 
 @pytest.mark.parametrize("path", ["sources", "feeds"])
-@pytest.mark.parametrize("reply", [b"", b"{", b"{}", b'[{"id": "../zones", "name": "sluice owner=sluice", "sourcetype": "nsone_v1"}]',
+@pytest.mark.parametrize("reply", [b"", b"{", b"{}",
+                                   b'[{"id": "../zones", "name": "sluice owner=sluice", "sourcetype": "nsone_v1"}]',
                                    b"<html>", b"\xff\xfe"])
 def test_replies_about_feeds_that_are_wrong(world, path, reply):
     world.apply()

@@ -276,7 +276,8 @@ def test_wrong_key_and_no_zone(world):
 
 @pytest.mark.parametrize("reply", [b"", b"{", b"[]", b'{"records": 1}', b'{"records": [1]}', b"<html>",
                                    b'{"records": [{"domain": "x.e.test", "type": "A"}]}',
-                                   b'{"records": [{"domain": "other.test", "type": "A", "ttl": 1, "tier": 1, "short_answers": ["1.2.3.4"]}]}',
+                                   b'{"records": [{"domain": "other.test", "type": "A", "ttl": 1, "tier": 1, '
+                                   b'"short_answers": ["1.2.3.4"]}]}',
                                    b'{"zone": "f.test", "records": []}', b"\xff\xfe"])
 def test_replies_that_are_wrong(world, reply):
     world.sim.hooks["/v1/zones/e.test"] = lambda query: reply
