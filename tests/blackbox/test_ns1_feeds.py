@@ -142,7 +142,8 @@ def test_a_change_of_health_is_one_request(world):
 
 def test_status_by_hand_is_in_the_record(world):
     """Disabled and drained endpoints have no feed: no verdict brings them back."""
-    world.write(DOMAIN.replace('one: [192.0.2.1, "2001:db8::1"],', 'one: {addresses: [192.0.2.1, "2001:db8::1"], enabled: false},')
+    world.write(DOMAIN.replace('one: [192.0.2.1, "2001:db8::1"],',
+                               'one: {addresses: [192.0.2.1, "2001:db8::1"], enabled: false},')
                 .replace("{one: 3, two: 1}", "{one: 3, two: 0}"))
     world.apply()
     assert not [a for a in world.record()["answers"] if a["answer"] == ["192.0.2.1"] and isinstance(a["meta"]["up"], dict)]
