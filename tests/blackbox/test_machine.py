@@ -86,6 +86,8 @@ def test_check_system_reads_the_settings_of_every_program(tmp_path):
     assert status == 1 and f"{settings}:2:10: `listen`" in text
     settings.write_text("deploy: {repository: /srv/dns.git}\n")  # a git host
     assert check()[0] == 0
+    settings.write_text("keys: {k: {secret: c2VjcmV0}}\n")  # of a server whose addresses are flags
+    assert check()[0] == 0
     settings.write_text("- a\n")
     assert check()[0] == 1
     settings.unlink()
