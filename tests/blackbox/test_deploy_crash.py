@@ -98,7 +98,7 @@ def test_B47_a_full_disk(tmp_path):
     script = os.path.join(os.path.dirname(__file__), "own_disk.py")
     own = ["unshare", "--mount"] + (["--user", "--map-root-user"] if os.getuid() else [])
     done = subprocess.run([*own, sys.executable, script, tmp_path], capture_output=True, text=True,
-                          env=sluicelib.environment(), timeout=sluicelib.DEADLINE)
+                          env=sluicelib.environment(), timeout=4 * sluicelib.DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "refused: cannot write" in done.stdout and "No space left on device" in done.stdout, done.stdout
 

@@ -124,7 +124,7 @@ def test_other_errors_are_not_repeated():
 def test_retry_after_is_kept():
     with Hostile(lambda n, r: reply(429, b"", "Retry-After: 2") if n == 1 else reply(200)) as server:
         assert one(server.url)["attempts"] == 2
-        assert server.times[1] - server.times[0] >= 2
+        assert server.times[1] - server.times[0] > 1.9  # the client counts in milliseconds
     # Longer than there is time for: the reply as it is, at once.
     with Hostile(lambda n, r: reply(429, b"later", "Retry-After: 3000")) as server:
         out = one(server.url, deadline=5000)
@@ -136,7 +136,7 @@ def test_rate_limit_headers_set_the_pace():
     with Hostile(lambda n, r: reply(200, b"", *headers)) as server:
         out, _ = send(server.url, "times", 3)
         assert [o["status"] for o in out] == [200] * 3
-        assert server.times[2] - server.times[0] >= 2
+        assert server.times[2] - server.times[0] > 1.9
     with Hostile(lambda n, r: reply(200, b"", "RateLimit-Remaining: 0", "RateLimit-Reset: 100")) as server:
         out, _ = send(server.url, "times", 2, deadline=3000)
         assert out[0]["ok"] and not out[1]["ok"] and "rate limit" in out[1]["why"]
@@ -415,7 +415,6 @@ def test_many_repeat_what_failed_in_passing():
 
 
 def test_many_without_a_server():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    lines, _ = send(url, "many", 3, 8, deadline=700)
+    with closed_port() as port:
+        lines, _ = send(f"http://127.0.0.1:{port}", "many", 3, 8, deadline=700)
     assert [line["ok"] for line in lines[::2]] == [False] * 3 and [line["sent"] for line in lines[1::2]] == [True, False, False]

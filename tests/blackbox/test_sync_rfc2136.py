@@ -57,7 +57,7 @@ class Target:
         (self.folder / "zone").write_text(START, encoding="ascii")
         self.reserved_lock = self.reserved.lock
         self.process = self.start()
-        serverlib.wait_for(lambda: self.serial() is not None or not self.process.alive(), "the zone")
+        serverlib.wait_for(lambda: self.is_there() or not self.process.alive(), "the zone")
         assert self.process.alive(), self.process.log
 
     def write(self, name, text):
@@ -67,12 +67,15 @@ class Target:
     def ask(self, name, rdtype="A"):
         return sluicelib.rdata(sluicelib.ask("127.0.0.1", self.port, name, rdtype))
 
-    def serial(self):
+    def serial(self, timeout=sluicelib.DEADLINE):
+        return sluicelib.ask("127.0.0.1", self.port, ZONE, "SOA", timeout=timeout).answer[0][0].serial
+
+    def is_there(self):
+        """Whether it answers by now."""
         try:
-            reply = sluicelib.ask("127.0.0.1", self.port, ZONE, "SOA", timeout=0.2)
-        except (OSError, sluicelib.dns.exception.Timeout):
-            return None
-        return reply.answer[0][0].serial if reply.answer else None
+            return self.serial(timeout=0.5) > 0
+        except (OSError, IndexError, sluicelib.dns.exception.Timeout):
+            return False
 
     def update(self, change):
         message = dns.update.UpdateMessage(ZONE, keyring=KEY.ring(), keyname=KEY.name, keyalgorithm=KEY.algorithm)
@@ -286,7 +289,7 @@ def test_one_that_is_down_is_brought_level_later(both):
     assert [e["provider"] for e in out["errors"]] == ["bind"]
     assert both.targets["knot"].ask("more.e.test") == ["192.0.2.7"]
     both.targets["bind"].process = both.targets["bind"].start()
-    serverlib.wait_for(lambda: both.targets["bind"].serial() is not None, "BIND")
+    serverlib.wait_for(both.targets["bind"].is_there, "BIND")
     assert [i["provider"] for i in both.sync("plan")["items"] if i["type"] == "A"] == ["bind"]
     both.apply()
     assert both.sync("drift")["items"] == []
