@@ -131,7 +131,8 @@ class World:
 
     def sync(self, command, *options, status=0):
         done = sluicelib.sluice("sync", command, "--config", self.folder / "config", "--settings", self.settings,
-                                "--socket", self.server.control, *options, "--json", status=status)
+                                "--socket", self.server.control, *options, "--json", status=status,
+                                timeout=3 * sluicelib.DEADLINE)
         return json.loads(done.stdout)
 
     def writes(self):
@@ -228,7 +229,8 @@ def ecs_of(address):
 
 
 def exchange(port, wires):
-    """Sends all queries, some at a time, and again what is not answered; returns the replies in their order."""
+    """Sends all queries, some at a time, and again what is not answered; returns the replies in their order.  However
+    many they are, there is time as long as answers come."""
     replies = [None] * len(wires)
     waiting, sent, end = set(), 0, time.monotonic() + sluicelib.DEADLINE
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -250,6 +252,7 @@ def exchange(port, wires):
             if number in waiting:
                 waiting.remove(number)
                 replies[number] = reply[2:]
+                end = time.monotonic() + sluicelib.DEADLINE
     return replies
 
 

@@ -143,7 +143,8 @@ class World:
         return sluicelib.write_tree(self.config, files)
 
     def run(self, command, *options, status=0, config=None):
-        done = sluicelib.sluice("sync", command, "--config", config or self.config, *self.options, *options, status=status)
+        done = sluicelib.sluice("sync", command, "--config", config or self.config, *self.options, *options, status=status,
+                                timeout=3 * sluicelib.DEADLINE)
         assert self.target.key not in done.stdout + done.stderr
         return done
 
