@@ -25,7 +25,7 @@ struct secondary_options {
   uv_loop_t *loop;
   const struct settings_secondary *settings; /* must live as long as the secondary */
   const struct settings_tls_peers *tls;      /* not NULL; likewise */
-  const char *state;                         /* folder, needed if there are zones */
+  const char *state;                         /* with secondary_store_open(), if there are zones */
   const struct tsig_keys *keys;              /* not NULL; likewise */
   uint16_t udp_payload;
   void (*changed)(void *arg); /* what is served must be loaded again (LOAD_SECONDARY) */

@@ -133,8 +133,6 @@ struct secondary *secondary_open(const struct secondary_options *options, char *
   s->wanted = calloc(count + 1, sizeof *s->wanted);
   bool ok = (s->zones != NULL && s->wanted != NULL && make_gate(s)) || out_of_memory(why);
   ok = ok && open_tls(s, why);
-  if (ok && count > 0)
-    ok = secondary_store_open(options->state, why);
   for (size_t i = 0; ok && i < count; i++)
     ok = open_zone(s, i, why);
   if (ok)

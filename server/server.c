@@ -18,6 +18,7 @@
 #include "server/overrides.h"
 #include "server/privileges.h"
 #include "server/secondary.h"
+#include "server/secondary_store.h"
 #include "server/server_exposure.h"
 #include "server/tcp.h"
 #include "server/worker.h"
@@ -324,14 +325,18 @@ static bool drop_privileges(const struct server *server, char *why) {
 }
 
 static bool open_secondary(struct server *server, char *why) {
+  const struct settings *settings = server->settings;
   const struct secondary_options options = {.loop = server->loop,
-                                            .settings = &server->settings->secondary,
-                                            .tls = &server->settings->tls_peers,
-                                            .state = server->settings->state,
-                                            .keys = server->settings->transfer.keys,
-                                            .udp_payload = udp_max(server->settings),
+                                            .settings = &settings->secondary,
+                                            .tls = &settings->tls_peers,
+                                            .state = settings->state,
+                                            .keys = settings->transfer.keys,
+                                            .udp_payload = udp_max(settings),
                                             .changed = on_secondary_changed,
                                             .arg = server};
+  if (settings->secondary.count > 0 && settings->state != NULL &&
+      !secondary_store_open(settings->state, why))
+    return settings_blame(settings, "state", why);
   server->secondary = secondary_open(&options, why);
   return server->secondary != NULL;
 }
@@ -372,7 +377,8 @@ static bool load_first(struct server *server, char *why) {
       settings_blame(server->settings, "state", why);
     return false;
   }
-  if (!open_secondary(server, why) || !server_tls_load(&server->tls, why))
+  if (!settings_transfer_has_key(&server->settings->transfer, why) ||
+      !open_secondary(server, why) || !server_tls_load(&server->tls, why))
     return false;
   make_request(server, false);
   struct served *served = load_run(&server->request, server->load_warning, why);

@@ -72,6 +72,11 @@ static void check_peers(struct check *c) {
   }
 }
 
+static void check_transfer(struct check *c) {
+  if (!settings_transfer_has_key(&c->settings->transfer, c->why))
+    tell(c);
+}
+
 static void check_secondary(struct check *c, bool serves) {
   const struct settings_secondary *secondary = &c->settings->secondary;
   const struct tsig_key *key;
@@ -138,6 +143,7 @@ bool settings_files_check(const struct settings *settings, bool serves, settings
   struct check c = {.settings = settings, .tell = tell_fn, .arg = arg, .ok = true};
   struct privileges user;
   bool changes = serves && check_users(&c, &user) && geteuid() == 0;
+  check_transfer(&c);
   check_secondary(&c, serves);
   if (changes)
     check_files_as(&c, &user);

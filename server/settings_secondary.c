@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "server/settings_fail.h"
 #include "server/settings_tls.h"
+#include "server/settings_transfer.h"
 
 enum { DIGITS_MAX = 12, DNS_PORT = 53 };
 
@@ -220,15 +221,10 @@ void settings_secondary_close(struct settings_secondary *secondary) {
 bool settings_secondary_key(const struct settings_secondary *secondary,
                             const struct settings_secondary_zone *zone,
                             const struct tsig_keys *keys, const struct tsig_key **key, char *why) {
-  char name[NAME_MAX_TEXT];
-  char text[400];
-  *key = zone->has_key ? tsig_keys_find(keys, zone->key) : NULL;
-  if (!zone->has_key || *key != NULL)
-    return true;
-  snprintf(text, sizeof text,
-           "there is no key %.160s in `keys:`; add it there, or name one of them",
-           name_to_text(name, zone->key));
-  return settings_fail_at(secondary->path, zone->key_at, "tsig", text, why);
+  *key = NULL;
+  if (zone->has_key)
+    *key = settings_transfer_find_key(keys, zone->key, secondary->path, zone->key_at, why);
+  return !zone->has_key || *key != NULL;
 }
 
 bool settings_secondary_has_state(const struct settings_secondary *secondary, const char *state,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/diag.h"
 #include "base/fs.h"
 #include "server/settings_fail.h"
 
@@ -135,6 +136,36 @@ static bool take_keys(const struct reading *r, const struct yaml_node *keys) {
   return true;
 }
 
+/* The name of the key that is nearest to `word`, in `best` (NAME_MAX_TEXT octets), or "". */
+static void find_nearest(const struct tsig_keys *keys, const char *word, char *best) {
+  char text[NAME_MAX_TEXT];
+  const struct tsig_key *key;
+  best[0] = '\0';
+  for (size_t i = 0; (key = tsig_keys_at(keys, i)) != NULL; i++) {
+    const char *const two[] = {best, name_to_text(text, tsig_key_name(key))};
+    if (diag_nearest(word, two, 2) == text)
+      strcpy(best, text);
+  }
+}
+
+const struct tsig_key *settings_transfer_find_key(const struct tsig_keys *keys, const uint8_t *name,
+                                                  const char *path, struct settings_place at,
+                                                  char *why) {
+  char text[NAME_MAX_TEXT], near[NAME_MAX_TEXT], reason[REASON];
+  const struct tsig_key *key = tsig_keys_find(keys, name);
+  if (key != NULL)
+    return key;
+  find_nearest(keys, name_to_text(text, name), near);
+  if (near[0] != '\0')
+    snprintf(reason, REASON, "there is no key %.160s in `keys:` (did you mean `%.160s`?)", text,
+             near);
+  else
+    snprintf(reason, REASON, "there is no key %.160s in `keys:`; add it there, or name one of them",
+             text);
+  settings_fail_at(path, at, "tsig", reason, why);
+  return NULL;
+}
+
 /* ---- the policy for zones without one ---------------------------------------------------------
  */
 
@@ -201,6 +232,8 @@ static bool take_policy(const struct reading *r, const struct yaml_node *section
       return false;
     }
     json_object_set_new(json, key, to_json(section->pairs[i].value, list));
+    if (!list)
+      r->transfer->key_at = settings_place_of(section->pairs[i].value);
   }
   struct transfer_policy *policy = transfer_policy_read(json, reason);
   json_decref(json);
@@ -208,7 +241,15 @@ static bool take_policy(const struct reading *r, const struct yaml_node *section
     return fail_at(r, section, "transfer", reason);
   transfer_policy_free(r->transfer->policy);
   r->transfer->policy = policy;
+  r->transfer->path = r->path;
   return true;
+}
+
+bool settings_transfer_has_key(const struct settings_transfer *transfer, char *why) {
+  const struct transfer_policy *policy = transfer->policy;
+  return policy == NULL || !policy->has_key ||
+         settings_transfer_find_key(transfer->keys, policy->key, transfer->path, transfer->key_at,
+                                    why) != NULL;
 }
 
 bool settings_transfer_take(struct settings_transfer *transfer, const char *path,

@@ -91,6 +91,9 @@ bool tsig_keys_add(struct tsig_keys *keys, const char *name, const char *algorit
 /* The key of a valid wire name in any case, or NULL. */
 const struct tsig_key *tsig_keys_find(const struct tsig_keys *keys, const uint8_t *name);
 
+/* The keys in canonical order of their names, from 0 on; NULL past the last. */
+const struct tsig_key *tsig_keys_at(const struct tsig_keys *keys, size_t index);
+
 /* Frees the table; keys stay as long as sessions hold them.  NULL is allowed. */
 void tsig_keys_free(struct tsig_keys *keys);
 

@@ -88,6 +88,10 @@ const struct tsig_key *tsig_keys_find(const struct tsig_keys *keys, const uint8_
   return found ? keys->list[at] : NULL;
 }
 
+const struct tsig_key *tsig_keys_at(const struct tsig_keys *keys, size_t index) {
+  return index < keys->count ? keys->list[index] : NULL;
+}
+
 const uint8_t *tsig_key_name(const struct tsig_key *key) {
   return key->name;
 }

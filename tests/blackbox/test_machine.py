@@ -99,20 +99,26 @@ def test_check_system_reads_the_settings_of_every_program(tmp_path):
 
 
 @pytest.fixture
-def judged(make_config, tmp_path):
-    """judged(text): what the start of a server and the check say of settings that end with `text`, from line 3 on."""
+def refused(make_config, tmp_path):
+    """refused(text): what the start of a server says of settings that end with `text`, from line 3 on."""
     data = sluicelib.build(make_config(), tmp_path / "data")
     settings = tmp_path / "sluice.yaml"
     port = sluicelib.Port()
 
-    def judge(text):
+    def refuse(text):
         settings.write_text(f"data: {data}\nlisten: [127.0.0.1@{port.number}]\n{text}\n")
         start = sluicelib.run(sluicelib.program("sluiced"), "-c", settings)
         assert start.returncode == 1, start.stderr
-        return start.stderr.splitlines()[-1], fails_with(settings)
+        return start.stderr.splitlines()[-1]
 
-    yield judge
+    yield refuse
     port.close()
+
+
+@pytest.fixture
+def judged(refused, tmp_path):
+    """judged(text): the same, and all that the check says of them."""
+    return lambda text: (refused(text), fails_with(tmp_path / "sluice.yaml"))
 
 
 @pytest.mark.parametrize("text, place, message", [
@@ -139,12 +145,58 @@ def judged(make_config, tmp_path):
     ("transfer:\n  allow: [192.0.2.1, any]", "4:22",
      "`transfer`: `allow`: `any` is not an address or prefix (192.0.2.53, 2001:db8::/48)"),
     ("transfer:\n  notify: any", "4:11", "`transfer`: `notify`: `any` is not an address (192.0.2.53, 192.0.2.53@5353)"),
+    ("transfer: {tsig: nokey}", "3:18", "`tsig`: there is no key nokey. in `keys:`; add it there, or name one of them"),
+    ("transfer:\n  allow: [192.0.2.1]\n  tsig: Transferkey.\nkeys:\n  other: {secret: c2VjcmV0}\n"
+     "  transfer-key: {secret: c2VjcmV0}\n  transfer-keys: {secret: c2VjcmV0}", "5:9",
+     "`tsig`: there is no key Transferkey. in `keys:` (did you mean `transfer-key.`?)"),
+    ("geo: /none", "3:6", "`geo`: cannot read /none: No such file or directory"),
+    ("asn:  /none", "3:7", "`asn`: cannot read /none: No such file or directory"),
+    ("geo: /dev/null", "3:6", "`geo`: cannot read /dev/null: not a regular file"),
+    ("nsid: x\nasn: /dev/null", "4:6", "`asn`: cannot read /dev/null: not a regular file"),
 ])
 def test_the_place_of_a_slip(judged, tmp_path, text, place, message):
     start, check = judged(text)
     line = f"{tmp_path}/sluice.yaml:{place}: {message}"
     assert start.endswith(f": {line}"), (start, line)
     assert check == [f"sluice: {line}"]
+
+
+@pytest.mark.parametrize("text, place, message", [
+    ("control: {folder}/none/socket", "3:10",
+     "`control`: cannot listen at {folder}/none/socket: No such file or directory"),
+    ("state: {folder}/file", "3:8", "`state`: cannot make folder {folder}/file: Not a directory"),
+    ("secondary: [{{zone: example.net, primaries: [192.0.2.1]}}]\nstate:  {folder}", "4:9",
+     "`state`: cannot make folder {folder}/secondary: Not a directory"),
+])
+def test_the_place_of_what_cannot_be_made(refused, tmp_path, text, place, message):
+    """The check makes nothing, so that only the server finds out."""
+    folder = tmp_path / "here"
+    sluicelib.write_tree(folder, {"file": "", "secondary": ""})
+    start = refused(text.format(folder=folder))
+    assert start.endswith(f": {tmp_path}/sluice.yaml:{place}: {message.format(folder=folder)}"), start
+
+
+def test_the_place_of_location_files_that_are_broken(judged, tmp_path, city_mmdb):
+    """Each is told at its own place, though one path is in the other."""
+    (tmp_path / "geo").write_text("no database\n")
+    (tmp_path / "geo.asn").write_text("nor this\n")
+    start, check = judged(f"geo: {tmp_path}/geo\nasn: {tmp_path}/geo.asn")
+    lines = [f"{tmp_path}/sluice.yaml:{line}:6: `{key}`: {tmp_path}/{name}: not a MaxMind DB, or its metadata is "
+             "damaged or cut off" for line, key, name in ((3, "geo", "geo"), (4, "asn", "geo.asn"))]
+    assert start.endswith(f": {lines[0]}") and check == [f"sluice: {line}" for line in lines], (start, check)
+    (tmp_path / "geo").write_bytes(pathlib.Path(city_mmdb).read_bytes())
+    start, check = judged(f"geo: {tmp_path}/geo\nasn: {tmp_path}/geo.asn")
+    assert start.endswith(f": {lines[1]}") and check == [f"sluice: {lines[1]}"], (start, check)
+
+
+def test_a_key_of_transfers_may_stand_behind_them(tmp_path):
+    """In any case, with a final dot or not; of a machine without a server, too."""
+    settings = tmp_path / "sluice.yaml"
+    settings.write_text("transfer: {tsig: A-Key.}\nkeys: {a-key: {secret: c2VjcmV0}}\n")
+    assert sluicelib.sluice("check", "--system", settings).stderr == ""
+    settings.write_text("transfer: {tsig: a-key}\nkeys: {b: {secret: c2VjcmV0}}\n")
+    assert fails_with(settings) == [f"sluice: {settings}:1:18: `tsig`: there is no key a-key. in `keys:`; "
+                                    "add it there, or name one of them"]
 
 
 def test_the_place_of_an_address_that_is_taken(judged, tmp_path):

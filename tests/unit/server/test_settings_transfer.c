@@ -66,6 +66,32 @@ Test(settings_transfer, policy) {
   settings_transfer_close(&t);
 }
 
+Test(settings_transfer, key_of_the_policy) {
+  static const struct {
+    const char *text, *says; /* NULL: the key is there */
+  } cases[] = {
+      {"transfer: {allow: [192.0.2.1]}", NULL},
+      {"keys: {a-key: {secret: c2VjcmV0}}", NULL},
+      {"transfer: {tsig: A-KEY.}\nkeys: {a-key: {secret: c2VjcmV0}}", NULL},
+      {"transfer: {tsig: a-key}",
+       "s.yaml:1:18: `tsig`: there is no key a-key. in `keys:`; add it there, or name one of them"},
+      {"keys: {z: {secret: c2VjcmV0}, key-a: {secret: c2VjcmV0}, key-bb: {secret: c2VjcmV0}}\n"
+       "transfer:\n  tsig:  key-b\n",
+       "s.yaml:3:10: `tsig`: there is no key key-b. in `keys:` (did you mean `key-a.`?)"},
+      {"keys: {key.bbbb: {secret: c2VjcmV0}, keys.aaaa: {secret: c2VjcmV0}}\n"
+       "transfer: {tsig: keys.aaab}",
+       "s.yaml:2:18: `tsig`: there is no key keys.aaab. in `keys:` (did you mean `keys.aaaa.`?)"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct settings_transfer t;
+    char why[SETTINGS_TRANSFER_WHY] = "";
+    cr_assert(read_yaml(&t, cases[i].text, why), "%s: %s", cases[i].text, why);
+    cr_expect_eq(settings_transfer_has_key(&t, why), cases[i].says == NULL, "%s", cases[i].text);
+    cr_expect_str_eq(why, cases[i].says != NULL ? cases[i].says : "");
+    settings_transfer_close(&t);
+  }
+}
+
 Test(settings_transfer, bad_input) {
   static const struct {
     const char *text, *says;
