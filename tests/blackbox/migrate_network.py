@@ -157,11 +157,15 @@ def killed(folder):
 def until(world, phase, *words):
     """Goes on until the state is in the phase; a busy machine may interrupt it a little later.  (A phase that moves name
     servers is there for the pause between two of them, with `--settle 0` hardly at all.)"""
+    path = world.folder / "state/tm.example.json"
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
     process = world.spawn(*words)
     seen, end = set(), time.monotonic() + 3 * sluicelib.DEADLINE
     try:
         while phase not in seen and process.poll() is None and time.monotonic() < end:
-            seen.add(world_phase(world))
+            now = path.read_text(encoding="utf-8") if path.exists() else ""
+            if now != before:  # else it may not have begun
+                seen.add(json.loads(now)["phase"])
             time.sleep(0.001)
     finally:
         process.send_signal(signal.SIGINT)
