@@ -110,12 +110,13 @@ class Ns1(Kind):
             self.sim.zones["e.test"], self.sim.sources, self.sim.feeds = copy.deepcopy(dump["feeds", ""].state)
 
     def view(self, name, rdtype):
-        record = self.sim.zones["e.test"].get((name.rstrip("."), rdtype))
-        if not record:
-            return set()
-        if not record.get("filters"):
-            return {" ".join(map(str, a["answer"])) for a in record["answers"]}
-        return set(ns1sim.shares(record, ns1sim.Client("198.51.100.1", "FR", "EU"), self.sim.feed_values()))
+        with self.sim.lock:  # record and feeds of one moment: other requests may be under way
+            record = self.sim.zones["e.test"].get((name.rstrip("."), rdtype))
+            if not record:
+                return set()
+            if not record.get("filters"):
+                return {" ".join(map(str, a["answer"])) for a in record["answers"]}
+            return set(ns1sim.shares(record, ns1sim.Client("198.51.100.1", "FR", "EU"), self.sim.feed_values()))
 
     def close(self):
         super().close()

@@ -199,8 +199,9 @@ def paged(make, request):
     records = "".join(f"n{i}: {{A: [10.0.{i // 250}.{i % 250}]}}\n" for i in range(125))  # and as many marks
     world.write(records, {"cdn": ONE})
     world.apply()
-    world.write(records, {"cdn": ONE}, folder="short", more=", timeout: 1s")
-    world.write(records + "extra: {A: [192.0.2.99]}\n", {"cdn": ONE}, folder="changed", more=", timeout: 1s")
+    records += "extra: {A: [192.0.2.99]}\n"
+    world.write(records, {"cdn": ONE}, folder="changed", more=", timeout: 1s")
+    world.write(records, {"cdn": ONE}, folder="patient")
     world.name = request.param
     return world
 
@@ -245,7 +246,7 @@ def test_B80_pages_that_lead_in_a_circle(paged):
     else:
         whole = sim.list_sets
         sim.list_sets = lambda query, *more: whole({k: v for k, v in query.items() if k == "maxitems"}, *more)
-    out = world.apply(config="changed", status=1)
+    out = world.apply(config="patient", status=1)
     assert out["errors"][0]["failure"] in ("garbage", "conflict") and not world.faults.writes
     assert world.kind.dump() == dump
 

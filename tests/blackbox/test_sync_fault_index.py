@@ -88,7 +88,7 @@ class World(faultworld.World):
         assert len(self.foreign) == len(FOREIGN)
         there = self.seen()
         self.write(*AFTER)
-        self.write(*AFTER, folder="short", more=", timeout: 1s")
+        self.write(*AFTER, folder="short", more=", timeout: 3s")
         self.items = self.run("plan", *CONSENTS)["items"]
         self.plan_requests = len(self.faults.requests)
         assert not self.faults.writes
