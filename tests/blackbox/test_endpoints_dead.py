@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -139,14 +140,15 @@ def test_killed_at_any_moment(make_config, start, tmp_path):
     what is not known is whole or absent; history and state agree.  $SLUICE_KILLS: how many times."""
     rng = random.Random(3)
     server = start(make_config({"cdn": CDN}), "--state", tmp_path / "state")
-    before = 1
+    before, took = 1, 0.2  # the last weight, and the seconds of a command that nobody kills
     for i in range(int(os.environ.get("SLUICE_KILLS", "18"))):
         weight = 100 + i
+        began = time.monotonic()
         proc = subprocess.Popen([sluicelib.program("sluice"), "endpoints", "set", "cdn.example.com.[eu]", "--socket",
                                  str(server.control), "--json", f"central-4={weight}", f"central-5={weight}"],
                                 env=sluicelib.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            proc.wait(rng.random() * 0.2)
+            proc.wait(rng.random() * took)
         except subprocess.TimeoutExpired:
             pass
         if i % 3 == 1:
@@ -154,6 +156,8 @@ def test_killed_at_any_moment(make_config, start, tmp_path):
         elif i % 3 == 2:
             server.kill()
         error = proc.communicate(timeout=sluicelib.DEADLINE)[1]
+        if i % 3 == 0:
+            took = 1.2 * (time.monotonic() - began)
         if i % 3 == 2:
             server = start(server.data, "--state", tmp_path / "state")
         now = set(weights(server, "eu").values())
