@@ -56,7 +56,8 @@ class World:
                 "--socket", self.folder / "no-server"]
 
     def sync(self, command, *options, status=0):
-        done = sluicelib.sluice("sync", command, *self.options(), *options, "--json", status=status, timeout=3 * sluicelib.DEADLINE)
+        done = sluicelib.sluice("sync", command, *self.options(), *options, "--json", status=status,
+                                timeout=3 * sluicelib.DEADLINE)
         assert pdnslib.KEY not in done.stdout + done.stderr
         return json.loads(done.stdout)
 
