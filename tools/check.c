@@ -51,7 +51,7 @@ int command_check(int argc, char **argv) {
       {"commit", "REV", "the commit: a branch, a tag or an id", &input.commit, NULL},
       {"system", "FILE",
        "check the machine's settings; with a\nconfiguration, exec checks and the secrets of\nalert "
-       "routes are looked up there",
+       "routes and providers are looked up there",
        &input.system, NULL},
       {"json", NULL, "print counts and problems as JSON", NULL, &json},
   };
@@ -62,8 +62,8 @@ int command_check(int argc, char **argv) {
       .about = "Reads a configuration directory (default: the working directory) or a commit of\n"
                "a git repository (without checking it out), and reports every problem as\n"
                "`path:line:column: message`.  With --system and nothing else, reads the\n"
-               "machine's settings, as the programs will, and the secrets of alert routes, as\n"
-               "the user who runs this.  Nothing is changed.\n"
+               "machine's settings, as the programs will, and the secrets of alert routes (and\n"
+               "with `syncd:` of providers), as the user who runs this.  Nothing is changed.\n"
                "Exit status: 0 without errors (warnings do not count), 1 with errors.",
       .examples = "sluice check\n"
                   "sluice check examples\n"

@@ -28,6 +28,7 @@ static struct model *read_tree(const struct config_input *input, struct diag_lis
   if (input->system && config_programs_open(&programs, input->system, problems)) {
     source->has_program = config_programs_have;
     source->has_secret = input->secrets ? config_secrets_have : NULL;
+    source->provider_secrets = programs.syncs;
     source->programs = &programs;
     source->programs_path = input->system;
   }

@@ -22,7 +22,7 @@ struct config_input {
   const char *zone_list; /* a file of lines "origin file"; "-" is standard input */
   const char *git;       /* a git repository, with `commit` (any revision) */
   const char *commit;
-  bool secrets;          /* look the secrets of alert routes up there as well */
+  bool secrets;          /* look the secrets of alert routes and providers up there as well */
   bool no_program_check; /* exec checks do not matter: no warning that they are not looked up */
   bool compile;          /* report zones that cannot be compiled, too */
   json_t *problems;      /* an array that gets the problems, instead of stderr; or NULL */
@@ -37,6 +37,7 @@ struct config_programs {
   struct arena memory;
   const struct yaml_node *defined; /* NULL: none */
   const struct yaml_node *secrets; /* NULL: none */
+  bool syncs;                      /* it keeps providers level, so it has their secrets */
 };
 
 /* Reads the settings.  False after the problem was reported; config_programs_close() frees in both

@@ -11,6 +11,7 @@ bool config_programs_open(struct config_programs *programs, const char *system,
   char why[FS_WHY];
   arena_init(&programs->memory);
   programs->defined = programs->secrets = NULL;
+  programs->syncs = false;
   if (!fs_read(system, YAML_MAX_BYTES, &text, &len, why)) {
     diag_error(problems, (struct diag_pos){.path = system}, "%s", why);
     return false;
@@ -25,6 +26,7 @@ bool config_programs_open(struct config_programs *programs, const char *system,
     return false;
   }
   programs->secrets = yaml_get(root, "secrets");
+  programs->syncs = yaml_get(root, "syncd") != NULL;
   programs->defined = yaml_get(root, "checks");
   if (!programs->defined || programs->defined->kind == YAML_MAP)
     return true;

@@ -13,6 +13,7 @@
 #include "tools/config.h"
 #include "tools/machine.h"
 #include "tools/syncd/settings.h"
+#include "zones/domain_list.h"
 
 /* Sections: maps that belong to one of the programs.  Each program leaves those of the others
  * alone, so that only here a slip in such a name shows. */
@@ -110,16 +111,30 @@ static json_t *current_routes(const char *data) {
   return routes;
 }
 
-/* Reads it as the checker would for a message. */
-static bool can_be_had(const struct secrets *secrets, const char *route, const char *name) {
+/* Its providers; likewise. */
+static json_t *current_providers(const char *data) {
+  char why[DOMAIN_LIST_WHY];
+  char *path = data ? fs_join(data, "current/domains.json") : NULL;
+  struct domain_list *list = path ? domain_list_open(path, why) : NULL;
+  json_t *providers =
+      list ? json_incref(json_object_get(domain_list_header(list), "providers")) : NULL;
+  domain_list_close(list);
+  free(path);
+  return providers;
+}
+
+/* Reads it as the program would that uses it; `what` and `who` name it. */
+static bool can_be_had(const struct secrets *secrets, const char *what, const char *who,
+                       const char *name) {
   struct secret secret;
   char why[SECRET_WHY];
   const struct yaml_node *place = secrets->section ? yaml_get(secrets->section, name) : NULL;
   if (!place) {
-    cli_error("%s:%u:%u: the alert route `%s` of the current build names the secret `%s`, which is "
-              "not here; add it under `secrets`",
-              secrets->path, secrets->name ? secrets->name->line : 1,
-              secrets->name ? secrets->name->column : 1, route, name);
+    cli_error(
+        "%s:%u:%u: the %s `%s` of the current build names the secret `%s`, which is not here; "
+        "add it under `secrets`",
+        secrets->path, secrets->name ? secrets->name->line : 1,
+        secrets->name ? secrets->name->column : 1, what, who, name);
     return false;
   }
   bool ok = secret_read(secrets->places, name, &secret, why);
@@ -134,23 +149,32 @@ static bool can_be_had(const struct secrets *secrets, const char *route, const c
   return elsewhere;
 }
 
-static bool check_secrets(const struct secrets *secrets, const char *data) {
-  if (!check_places(secrets))
-    return false;
-  json_t *routes = current_routes(data);
-  json_t *seen = json_object();
-  const char *route;
+/* Those that the entries of `users` (NULL: none) name, but for what was `seen`. */
+static bool check_users(const struct secrets *secrets, const char *what, json_t *users,
+                        json_t *seen) {
+  const char *who;
   json_t *settings;
   bool ok = true;
-  json_object_foreach(routes, route, settings) {
+  json_object_foreach(users, who, settings) {
     const char *name = json_string_value(json_object_get(settings, "secret"));
     if (!name || json_object_get(seen, name))
       continue;
     json_object_set_new(seen, name, json_true());
-    ok = can_be_had(secrets, route, name) && ok;
+    ok = can_be_had(secrets, what, who, name) && ok;
   }
+  json_decref(users);
+  return ok;
+}
+
+/* The credentials of providers are on the machine only that keeps these level. */
+static bool check_secrets(const struct secrets *secrets, const char *data, bool syncs) {
+  if (!check_places(secrets))
+    return false;
+  json_t *seen = json_object();
+  bool ok = check_users(secrets, "alert route", current_routes(data), seen);
+  if (syncs)
+    ok = check_users(secrets, "provider", current_providers(data), seen) && ok;
   json_decref(seen);
-  json_decref(routes);
   return ok;
 }
 
@@ -165,7 +189,7 @@ static bool check_checker(const char *path, const struct yaml_node *root, const 
                                   settings.secrets};
   if (!ok)
     cli_error("%s", why);
-  ok = ok && check_secrets(&secrets, settings.data);
+  ok = ok && check_secrets(&secrets, settings.data, yaml_get(root, "syncd") != NULL);
   health_settings_close(&settings);
   return ok;
 }

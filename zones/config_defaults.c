@@ -183,13 +183,13 @@ static json_t *regions_json(const struct config_defaults *defaults) {
   return regions;
 }
 
-/* The secrets of alert routes, where the machine's settings are known. */
+/* The secrets of alert routes or providers, where the machine's settings are known. */
 static void look_secrets_up(const struct config *config, const struct config_file *file,
-                            const struct yaml_node *routes) {
+                            const struct yaml_node *users) {
   const struct config_source *source = config->source;
-  bool wanted = source->has_secret != NULL && routes->kind == YAML_MAP;
-  for (size_t i = 0; wanted && i < routes->count; i++) {
-    const struct yaml_node *secret = yaml_get(routes->pairs[i].value, "secret");
+  bool wanted = source->has_secret != NULL && users->kind == YAML_MAP;
+  for (size_t i = 0; wanted && i < users->count; i++) {
+    const struct yaml_node *secret = yaml_get(users->pairs[i].value, "secret");
     if (secret != NULL && secret->kind == YAML_SCALAR &&
         !source->has_secret(source->programs, secret->text))
       config_error(file, secret, "%.200s has no secret `%.100s`; add it there under `secrets:`",
@@ -216,8 +216,11 @@ bool config_defaults_read(struct config *config, const struct yaml_node *root,
     ok = config_alert_routes(file, node, d->alerts) && ok;
     look_secrets_up(config, file, node);
   }
-  if ((node = yaml_get(root, "providers")) != NULL)
+  if ((node = yaml_get(root, "providers")) != NULL) {
     ok = config_provider_list(file, node, d->providers) && ok;
+    if (config->source->provider_secrets)
+      look_secrets_up(config, file, node);
+  }
   if ((node = yaml_get(root, "catalog")) != NULL)
     ok = config_catalog_read(&d->catalog, file, node) && ok;
   if (root != NULL)

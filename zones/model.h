@@ -104,6 +104,7 @@ struct config_source {
   bool (*has_program)(const void *programs, const char *name);
   /* The same of the secrets that alert routes name. */
   bool (*has_secret)(const void *programs, const char *name);
+  bool provider_secrets; /* and of those that providers name */
   const void *programs;
   const char *programs_path;
   /* Tells if a directory at the root is as in an earlier build and need not be read again; only a

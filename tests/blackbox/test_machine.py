@@ -449,3 +449,61 @@ def test_without_a_build_secrets_are_not_read(machine, tmp_path):
     settings = machine(pd_edge="{file: /none}")
     (tmp_path / "data" / "current").unlink()
     sluicelib.sluice("check", "--system", settings)
+
+
+# ---- secrets of providers --------------------------------------------------------------------------
+
+PROVIDERS = """\
+providers:
+  dns-a: {type: powerdns, url: https://dns-a.example.net, secret: dns-a}
+  dns-b:
+    type: rfc2136
+    address: 192.0.2.53
+    secret: dns-b-tsig
+  dns-c: {type: ns1, secret: dns-a}
+  dns-d: {type: ns1, secret: pd-edge}
+alerts:
+  oncall: {format: pagerduty, secret: pd-edge}
+"""
+
+
+@pytest.fixture
+def syncing(make_config, tmp_path):
+    """write(text) gives settings of a machine that keeps PROVIDERS level: `secrets:` begins at line 4."""
+    config = make_config({"cdn": toollib.DOMAIN}, files={"defaults.yaml": PROVIDERS})
+    data = sluicelib.build(config, tmp_path / "data")
+    settings = tmp_path / "sluice.yaml"
+    (tmp_path / "good").write_text("value\n")
+    (tmp_path / "good").chmod(0o600)
+
+    def write(text, syncd="syncd: {check: 5m}"):
+        settings.write_text(f"data: {data}\ncontrol: /run/c\n{syncd}\nsecrets:\n  pd-edge: {{file: {tmp_path}/good}}\n{text}\n")
+        return config, settings
+
+    return write
+
+
+def test_secrets_of_providers_can_be_had(syncing, tmp_path):
+    config, settings = syncing(f"  dns-a: {{file: {tmp_path}/good}}\n  dns-b-tsig: {{command: [/bin/echo, a]}}")
+    assert sluicelib.sluice("check", "--system", settings).stderr == ""
+    assert sluicelib.sluice("check", config, "--system", settings).stderr == ""
+
+
+def test_secrets_of_providers_that_cannot_be_had(syncing):
+    """All of them, each once, at its place."""
+    config, settings = syncing("  dns-a: {file: /none}")
+    assert fails_with(settings) == [
+        f"sluice: {settings}:6:10: secret dns-a: cannot read /none: No such file or directory",
+        f"sluice: {settings}:4:1: the provider `dns-b` of the current build names the secret `dns-b-tsig`, "
+        "which is not here; add it under `secrets`"]
+    assert fails_with(config, settings) == [
+        f"{config}/defaults.yaml:6:13: {settings} has no secret `dns-b-tsig`; add it there under `secrets:`"]
+    config, settings = syncing("  dns-a: {env: NOT_SET}\n  dns-b-tsig: {command: [/bin/echo, a]}")
+    assert sluicelib.sluice("check", "--system", settings).stderr == (
+        f"sluice: {settings}:6:10: warning: secret dns-a: the environment variable NOT_SET is not set\n")
+
+
+def test_a_machine_without_syncd_has_no_secrets_of_providers(syncing):
+    config, settings = syncing("  dns-a: {file: /none}", syncd="# none")
+    assert sluicelib.sluice("check", "--system", settings).stderr == ""
+    assert sluicelib.sluice("check", config, "--system", settings).stderr == ""
